@@ -1,0 +1,42 @@
+# The project's commands. Each sets up what it needs in .venv, from nothing but Python 3.11 or newer.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TIMES ?= 20
+
+.DEFAULT_GOAL := help
+.PHONY: help drill test check walk bench measure-terminators clean
+
+help: ## what there is to do
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-22s%s\n", $$1, $$2}'
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit("pytest-cancelcontract needs Python 3.11 or newer, and %s is %d.%d: try make PYTHON=python3.12" % (sys.executable, v[0], v[1]) if v < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(READY)
+
+drill: $(READY) ## drill the bundled samples: two that keep the contract, one that breaks it
+	$(BIN)/python -m benchmarks.drill
+
+test: $(READY) ## all tests
+	$(BIN)/python -m pytest
+
+check: $(READY) ## format, lint, types, and the arrows between the rooms
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m mypy
+	$(BIN)/python -m pytest -q tests/unit/test_arrows.py
+
+walk: $(READY) ## every sample over every scenario, TIMES times (20), with both cores kept busy
+	$(BIN)/python -m pytest tests/walk --walk-all --walk-load --walk-times $(TIMES)
+
+bench: $(READY) ## the measurements, each beside what it is compared with
+	$(BIN)/python -m benchmarks
+
+measure-terminators: $(READY) ## drill the terminators and launchers that people use, and write docs/measured/terminators.md
+	$(BIN)/python benchmarks/measure_terminators.py
+
+clean: ## remove what the other commands made
+	rm -rf $(VENV) .cancelcontract .terminators .pytest_cache .mypy_cache .ruff_cache

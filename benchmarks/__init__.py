@@ -1,0 +1,1 @@
+"""Measurements, each of which runs both sides in one go and prints them with their ratio."""

@@ -1,0 +1,251 @@
+"""The plugin's side of the recorder: start it, ask it, stop it.
+
+One recorder serves a whole pytest process; its questions and answers are JSON objects, a line each, over a socket pair.
+Any thread may ask.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_cancelcontract.identity import Identity
+from pytest_cancelcontract.recorder.reaper import Held
+from pytest_cancelcontract.run import Run, Spawned
+from pytest_cancelcontract.terms import Terms
+
+ANSWER_WITHIN_S = 30.0
+"""How long the recorder may take to answer beyond what the question itself waits for; more is a broken recorder."""
+
+
+class RecorderFailed(RuntimeError):
+    """The recorder is gone, does not answer, or refused a question; the message carries what it said."""
+
+
+class SpawnFailed(OSError):
+    """The recorder could not start the command that an adapter asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """The answer to a wait: whether the event came in time, and how things stand.
+
+    ``state`` has: ``working`` (bool, every role of the newest attempt works), ``attempts`` (int, leaders that said hello),
+    ``missing_roles`` (list), ``alive`` (list of ``{"subject", "role", "attempt"}``), ``wrapper`` (None or ``{"pid", "exited", "status"}``),
+    ``reported`` (None or outcome), ``over`` (bool), ``handed_over`` (bool), ``stray`` (list of early notices),
+    ``problems`` (list of texts: an unarmed habit, a vanished workspace), ``looked`` (int: attempts whose ``found`` was received).
+    """
+
+    reached: bool
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDrill:
+    """A drill that the recorder keeps a history for."""
+
+    id: str
+    run: Run
+    history: Path
+
+
+class Recorder:
+    """The recorder process, seen from pytest."""
+
+    def __init__(self, process: subprocess.Popen[bytes], link: socket.socket) -> None:
+        self._process = process
+        self._link = link
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._waiting: dict[int, Future[dict[str, Any]]] = {}
+        self._closed = False
+        self._has_ended = False
+        self._spawned: list[Identity] = []
+        threading.Thread(target=self._read_answers, name="cancelcontract-recorder-answers", daemon=True).start()
+
+    @classmethod
+    def start(cls, root: Path | None = None) -> Recorder:
+        """Start a recorder; it ends everything it knows of and itself when this process is gone.
+
+        Args:
+            root: the folder below which drills get theirs; a short temporary one when None.
+        Raises:
+            RecorderFailed: it could not be started or does not say that it is up.
+        """
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "pytest_cancelcontract.recorder", "--link", str(theirs.fileno()), "--guarded", str(os.getpid())]
+        if root is not None:
+            command += ["--root", str(root)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        try:
+            process = subprocess.Popen(
+                command, pass_fds=(theirs.fileno(),), start_new_session=True, stdin=subprocess.DEVNULL, env=environment, cwd="/"
+            )
+        finally:
+            theirs.close()
+        recorder = cls(process, ours)
+        try:
+            recorder.ask("ping")
+        except RecorderFailed:
+            recorder.close()
+            raise
+        return recorder
+
+    @property
+    def pid(self) -> int:
+        """The recorder's own process."""
+        return self._process.pid
+
+    def ask(self, method: str, *, waits_s: float = 0.0, **params: Any) -> dict[str, Any]:
+        """Ask and wait for the answer.
+
+        Raises:
+            RecorderFailed: no answer, or the recorder refused.
+        """
+        number, answer = next(self._ids), Future[dict[str, Any]]()
+        self._waiting[number] = answer
+        if self._has_ended:
+            raise RecorderFailed(f"the recorder (pid {self.pid}) has ended")
+        self._send({"id": number, "method": method, "params": params})
+        try:
+            got = answer.result(timeout=waits_s + ANSWER_WITHIN_S)
+        except FutureTimeout:
+            raise RecorderFailed(f"the recorder did not answer {method!r} within {waits_s + ANSWER_WITHIN_S:g} s") from None
+        finally:
+            self._waiting.pop(number, None)
+        if "error" in got:
+            if got.get("kind") == "spawn":
+                raise SpawnFailed(got["error"])
+            raise RecorderFailed(got["error"])
+        result: dict[str, Any] = got["result"]
+        return result
+
+    def open_drill(
+        self, *, header: Mapping[str, Any], habits: Sequence[str], terms: Terms, history: Path, env: Mapping[str, str] | None = None
+    ) -> OpenDrill:
+        """Begin a drill: a folder, a workspace, a token, and a history file that is written from now on.
+
+        ``header`` needs ``scenario``, ``run_id``, ``task_id``, ``wrapper``, ``capabilities`` and ``attempt``; the recorder adds the rest.
+        """
+        got = self.ask("open", header=dict(header), habits=list(habits), terms=terms.as_dict(), history=str(history))
+        run = self._run(got, str(header["run_id"]), str(header["task_id"]), terms, env)
+        return OpenDrill(got["drill"], run, history)
+
+    def second_run(self, drill: OpenDrill, run_id: str) -> Run:
+        """A second run of the drill's task: the same command line and the same offered workspace, untouched."""
+        first = drill.run
+        return Run(
+            run_id,
+            first.task_id,
+            first.argv,
+            first.env,
+            first.workspace,
+            first.source,
+            first.folder,
+            first.time_limit,
+            first.stall_after,
+            first._spawn,
+        )
+
+    def observe(self, drill: OpenDrill, witness: str, kind: str, *, at_s: float | None = None, **data: Any) -> None:
+        """Add an observation made on this side (``adapter.*``, ``outcome.*``, ``drill.*``); it is not answered."""
+        at_s = time.monotonic() if at_s is None else at_s
+        self._send({"method": "observe", "params": {"drill": drill.id, "at_s": at_s, "witness": witness, "kind": kind, "data": data}})
+
+    def wait(self, drill: OpenDrill, event: str, *, at_most_s: float) -> Awaited:
+        """Block until something has happened, or for ``at_most_s``.
+
+        Events: ``working`` (all roles of the newest attempt work), ``wrapper-exited``, ``handover``, ``over`` (every process gone, cancel
+        returned, outcome reported if it is covered, settled; or the last limit has passed and what survives was watched),
+        ``second-working`` (a second attempt has looked for poison), ``working-or-exited``, ``second-working-or-exited``.
+        """
+        got = self.ask("wait", waits_s=at_most_s, drill=drill.id, event=event, at_most_s=at_most_s)
+        return Awaited(bool(got["reached"]), got["state"])
+
+    def finish(self, drill: OpenDrill, why: str) -> list[dict[str, Any]]:
+        """Take the last looks, end whatever of the drill is alive, close the history; returns what had to be ended."""
+        reaped: list[dict[str, Any]] = self.ask("finish", drill=drill.id, why=why)["reaped"]
+        return reaped
+
+    def discard(self, drill: OpenDrill) -> None:
+        """Remove the drill's folder (not its history)."""
+        self.ask("discard", drill=drill.id)
+
+    def close(self) -> None:
+        """End everything of every drill, then the recorder itself; safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._link.shutdown(socket.SHUT_WR)
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._link.close()
+        if self._process.returncode:
+            self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End the adapters' commands when the recorder, which would have done it, was killed itself."""
+        for identity in self._spawned:
+            held = Held.take(identity)
+            if held is not None:
+                held.kill()
+                held.release()
+
+    def _run(self, got: Mapping[str, Any], run_id: str, task_id: str, terms: Terms, env: Mapping[str, str] | None) -> Run:
+        def spawn(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Spawned:
+            answer = self.ask("spawn", drill=got["drill"], argv=list(argv), cwd=str(cwd), env=dict(environment))
+            self._spawned.append(Identity(answer["pid"], answer["start"]))
+            return Spawned(answer["pid"], answer["start"], Path(answer["output"]))
+
+        return Run(
+            id=run_id,
+            task_id=task_id,
+            argv=tuple(got["argv"]),
+            env=dict(os.environ if env is None else env),
+            workspace=Path(got["workspace"]),
+            source=Path(got["source"]),
+            folder=Path(got["folder"]),
+            time_limit=terms.time_limit_s,
+            stall_after=terms.stall_after_s,
+            _spawn=spawn,
+        )
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        data = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        try:
+            with self._lock:
+                self._link.sendall(data)
+        except OSError as error:
+            raise RecorderFailed(f"the recorder (pid {self.pid}) is gone: {error}") from error
+
+    def _read_answers(self) -> None:
+        with self._link.makefile("rb") as lines:
+            try:
+                for line in lines:
+                    answer = json.loads(line)
+                    waiting = self._waiting.get(answer["id"])
+                    if waiting is not None:
+                        waiting.set_result(answer)
+            except (OSError, ValueError):
+                pass
+        self._has_ended = True
+        for waiting in list(self._waiting.values()):
+            if not waiting.done():
+                waiting.set_exception(RecorderFailed("the recorder has ended"))

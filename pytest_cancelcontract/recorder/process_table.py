@@ -1,0 +1,180 @@
+"""What the kernel's process table says of a process: its identity, its state, and whether it is dying.
+
+Reads ``/proc`` and nothing else, and judges nothing: *alive* and *dying* are the kernel's own marks, as proc(5) gives them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pytest_cancelcontract.identity import Identity
+
+PF_EXITING = 0x4
+"""The kernel's mark of a task in ``do_exit`` (include/linux/sched.h), field 9 of ``/proc/PID/stat``."""
+SIGKILL_BIT = 1 << 8
+_DEAD_STATES = "ZXx"
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One line of ``/proc/PID/stat``, as far as it is used."""
+
+    identity: Identity
+    comm: str
+    state: str
+    ppid: int
+    pgid: int
+    sid: int
+    flags: int
+
+    @property
+    def is_exiting(self) -> bool:
+        """The process runs no program text any more."""
+        return bool(self.flags & PF_EXITING)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How one process stood when it was looked at; the shape in which it goes into the history.
+
+    ``alive`` is None where the process table could not be read: that is neither dead nor alive.
+    """
+
+    subject: str
+    role: str
+    attempt: str
+    state: str
+    alive: bool | None
+    dying: bool
+    zombie: bool
+    ppid: int = 0
+    parent: str = ""
+    pgid: int = 0
+    sid: int = 0
+    threads_alive: int = 0
+    can_read: bool = True
+
+    def as_dict(self) -> dict[str, Any]:
+        """The sight as JSON-shaped data."""
+        return asdict(self)
+
+    @property
+    def is_running(self) -> bool:
+        """Alive, and not on its way out."""
+        return bool(self.alive) and not self.dying
+
+
+def parse_stat(text: str) -> Stat:
+    """Read the text of a ``/proc/PID/stat`` file; the command's name may hold spaces and parentheses."""
+    pid, _, rest = text.partition(" (")
+    comm, _, fields = rest.rpartition(") ")
+    words = fields.split()
+    return Stat(Identity(int(pid), int(words[19])), comm, words[0], int(words[1]), int(words[2]), int(words[3]), int(words[6]))
+
+
+def read_stat(pid: int) -> Stat | None:
+    """The process of that pid as it is now, or None where there is none.
+
+    Raises:
+        PermissionError: the process table hides it (``hidepid``).
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return parse_stat(file.read().decode("utf-8", "replace"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def identity_of(pid: int) -> Identity | None:
+    """The identity of the process that has this pid now, or None."""
+    stat = read_stat(pid)
+    return stat.identity if stat else None
+
+
+def all_processes() -> dict[int, Stat]:
+    """Every process that can be seen, by pid."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                stat = read_stat(int(name))
+            except OSError:
+                continue
+            if stat is not None:
+                found[stat.identity.pid] = stat
+    return found
+
+
+def open_pidfd(identity: Identity) -> int | None:
+    """A pidfd of exactly this process, or None if it is gone; the identity is checked after the descriptor is held."""
+    try:
+        pidfd = os.pidfd_open(identity.pid)
+    except OSError:
+        return None
+    try:
+        if identity_of(identity.pid) == identity:
+            return pidfd
+    except OSError:
+        pass
+    os.close(pidfd)
+    return None
+
+
+def sight(identity: Identity, role: str = "", attempt: str = "") -> Sight:
+    """Look at one process now. A pid that somebody else has by now counts as gone."""
+    subject = str(identity)
+    try:
+        stat = read_stat(identity.pid)
+        if stat is None or stat.identity != identity:
+            return Sight(subject, role, attempt, "gone", alive=False, dying=False, zombie=False)
+        threads = _living_threads(identity.pid) if stat.state in _DEAD_STATES else 1
+        dying = stat.is_exiting or _kill_is_pending(identity.pid)
+        parent = identity_of(stat.ppid) if stat.ppid else None
+    except OSError:
+        return Sight(subject, role, attempt, "?", alive=None, dying=False, zombie=False, can_read=False)
+    return Sight(
+        subject,
+        role,
+        attempt,
+        stat.state,
+        alive=threads > 0,
+        # The leader of a process whose other threads work on is a zombie that is exiting; the process is not.
+        dying=dying and not (stat.state in _DEAD_STATES and threads > 0),
+        zombie=stat.state in _DEAD_STATES,
+        ppid=stat.ppid,
+        parent=str(parent) if parent else "",
+        pgid=stat.pgid,
+        sid=stat.sid,
+        threads_alive=threads,
+    )
+
+
+def _living_threads(pid: int) -> int:
+    living = 0
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            try:
+                with open(f"/proc/{pid}/task/{task}/stat", "rb", buffering=0) as file:
+                    living += parse_stat(file.read().decode("utf-8", "replace")).state not in _DEAD_STATES
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return living
+
+
+def _kill_is_pending(pid: int) -> bool:
+    """Whether SIGKILL waits for the process: it will run no program text any more.
+
+    The signal stays in the shared set (``ShdPnd``) until the process is gone, also after a thread has begun to act on it.
+    """
+    try:
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
+            for line in file.read().split(b"\n"):
+                if line.startswith((b"SigPnd:", b"ShdPnd:")) and int(line.split()[1], 16) & SIGKILL_BIT:
+                    return True
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return False

@@ -1,0 +1,75 @@
+"""Ends processes, and only such as are proven ours: each is held by a pidfd whose identity was checked when it was taken."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Iterable
+
+from pytest_cancelcontract.identity import Identity
+from pytest_cancelcontract.recorder import process_table
+
+
+class Held:
+    """A process that is ours, held by pidfd: a signal sent through it can reach nobody else."""
+
+    def __init__(self, identity: Identity, pidfd: int) -> None:
+        self.identity = identity
+        self.pidfd = pidfd
+
+    @classmethod
+    def take(cls, identity: Identity) -> Held | None:
+        """Hold the process, or None if it is gone."""
+        pidfd = process_table.open_pidfd(identity)
+        return None if pidfd is None else cls(identity, pidfd)
+
+    def has_ended(self) -> bool:
+        """Whether the whole process (every thread of it) is dead, waited for or not."""
+        if self.pidfd < 0:
+            return True
+        poller = select.poll()
+        poller.register(self.pidfd, select.POLLIN)
+        return bool(poller.poll(0))
+
+    def kill(self) -> None:
+        """Send SIGKILL; a process that is gone, or that may not be signalled from here, is no error."""
+        if self.pidfd >= 0:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def release(self) -> None:
+        """Let the descriptor go."""
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+def descendants(table: dict[int, process_table.Stat], known: Iterable[Identity], sessions: Iterable[int]) -> list[Identity]:
+    """Processes of the table that descend from known ones, or live in a session that is ours.
+
+    Args:
+        table: one reading of the process table.
+        known: processes that are ours; one that the table shows with another start time is somebody else's.
+        sessions: ids of sessions whose leader is held unreaped, so that the id cannot be anybody else's.
+    """
+    ours = {identity.pid for identity in known if (stat := table.get(identity.pid)) is not None and stat.identity == identity}
+    ours_by_session = set(sessions)
+    children: dict[int, list[process_table.Stat]] = {}
+    for stat in table.values():
+        children.setdefault(stat.ppid, []).append(stat)
+    waiting = list(ours)
+    found = []
+    for stat in table.values():
+        if stat.sid in ours_by_session and stat.identity.pid not in ours:
+            ours.add(stat.identity.pid)
+            waiting.append(stat.identity.pid)
+            found.append(stat.identity)
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            if child.identity.pid not in ours:
+                ours.add(child.identity.pid)
+                waiting.append(child.identity.pid)
+                found.append(child.identity)
+    return found

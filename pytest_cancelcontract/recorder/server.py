@@ -1,0 +1,396 @@
+"""The recorder process itself: listens for runner processes, answers the plugin, and guards against the plugin's death.
+
+It lives in a session of its own. When pytest is gone, for whatever reason, everything of every drill is ended, and then it leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import uncooperative_runner
+from pytest_cancelcontract.identity import Identity
+from pytest_cancelcontract.recorder import folders, machine, process_table, reaper
+from pytest_cancelcontract.recorder.clock import Clock
+from pytest_cancelcontract.recorder.journal import Journal
+from pytest_cancelcontract.recorder.lifeline import Lifeline
+from pytest_cancelcontract.recorder.reaper import Held
+from pytest_cancelcontract.recorder.watch import Command, Watch
+from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
+from pytest_cancelcontract.terms import Terms
+
+SAMPLE_EVERY_S = 0.05
+SAMPLE_SHARE = 0.05
+"""The share of its time that the recorder may spend on sampling descent, on a machine with very many processes."""
+CLOCK_EVERY_S = 0.25
+REAP_WITHIN_S = 1.5
+UNIX_PATH_AT_MOST = 100
+"""Bytes of a UNIX socket's path; the kernel takes 107 (Linux) or 103 (macOS)."""
+RUNNER = Path(uncooperative_runner.__file__).with_name("run.py")
+
+
+class SpawnError(Exception):
+    """A command could not be started."""
+
+
+class Recorder:
+    """All drills of one pytest process."""
+
+    def __init__(self, link: socket.socket, guarded: Held, root: Path) -> None:
+        self._link = link
+        self._guarded = guarded
+        self._root = root
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self._clock = Clock()
+        self._watches: dict[str, Watch] = {}
+        self._by_token: dict[str, Watch] = {}
+        self._lifelines: dict[Lifeline, Watch | None] = {}
+        self._source_digests: dict[str, str] = {}
+        self._commands: dict[int, subprocess.Popen[bytes]] = {}
+        self._numbers = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listeners: list[socket.socket] = []
+        self._addresses: list[str] = []
+        self._buffer = b""
+
+    async def serve(self) -> None:
+        """Serve until pytest closes its side, is gone, or the recorder is told to end; then leave nothing behind."""
+        self._listen()
+        self._link.setblocking(False)
+        self._loop.add_reader(self._link.fileno(), self._question)
+        self._loop.add_reader(self._guarded.pidfd, self._ended.set)
+        self._loop.add_signal_handler(signal.SIGTERM, self._ended.set)
+        sampling, ticking = self._loop.create_task(self._sample()), self._loop.create_task(self._tick())
+        try:
+            await self._ended.wait()
+        finally:
+            sampling.cancel()
+            ticking.cancel()
+            await self._leave()
+
+    # --- The plugin's questions ---------------------------------------------------------------------------------------
+
+    def _question(self) -> None:
+        try:
+            data = self._link.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._link.fileno())
+            self._ended.set()
+            return
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            question = json.loads(line)
+            if question["method"] == "observe":
+                self._observe(**question["params"])
+            else:
+                task = self._loop.create_task(self._answer(question))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, question: Mapping[str, Any]) -> None:
+        methods: dict[str, Callable[..., Any]] = {
+            "ping": self._ping,
+            "open": self._open,
+            "spawn": self._spawn,
+            "wait": self._wait,
+            "finish": self._finish,
+            "discard": self._discard,
+        }
+        try:
+            answer: dict[str, Any] = {"result": await methods[question["method"]](**question["params"])}
+        except SpawnError as error:
+            answer = {"error": str(error), "kind": "spawn"}
+        except Exception as error:  # every question gets an answer: silence would hang a test
+            answer = {"error": str(error) or repr(error), "kind": type(error).__name__}
+        data = json.dumps({"id": question["id"], **answer}, separators=(",", ":")).encode() + b"\n"
+        with contextlib.suppress(OSError):
+            await self._loop.sock_sendall(self._link, data)
+
+    async def _ping(self) -> dict[str, Any]:
+        return {"pid": os.getpid(), "root": str(self._root)}
+
+    async def _open(self, *, header: dict[str, Any], habits: list[str], terms: dict[str, Any], history: str) -> dict[str, Any]:
+        settled = Terms.from_dict(terms)
+        self._numbers += 1
+        name, token = f"d{self._numbers}", secrets.token_hex(12)
+        folder = self._root / name
+        facts = {
+            "habits": habits,
+            "terms": terms,
+            "machine": machine.facts(),
+            "wall_time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "token": token,
+        }
+        try:
+            journal = Journal(Path(history), {**header, **facts})
+        except OSError as error:
+            raise RuntimeError(f"cannot write the history {history}: {error.strerror or error}") from error
+        await asyncio.to_thread(self._furnish, folder)
+        workspace = WorkspaceWatch(journal, token, folder / "workspace")
+        watch = Watch(name, token, folder, journal, workspace, settled, header.get("capabilities", ()))
+        self._watches[name] = self._by_token[token] = watch
+        return {
+            "drill": name,
+            "folder": str(folder),
+            "workspace": str(folder / "workspace"),
+            "source": str(folder / "source"),
+            "argv": self._runner_argv(token, habits, settled),
+        }
+
+    def _furnish(self, folder: Path) -> None:
+        template = self._root / "source"
+        if not template.exists():
+            draft = self._root / f"source.{secrets.token_hex(4)}"
+            draft.mkdir()
+            folders.make_source(draft)
+            with contextlib.suppress(OSError):
+                draft.rename(template)
+            self._source_digests = folders.digests(template)
+        folder.mkdir(mode=0o711)
+        folders.copy(template, folder / "source")
+        folders.copy(template, folder / "workspace")
+
+    def _runner_argv(self, token: str, habits: Iterable[str], terms: Terms) -> list[str]:
+        addresses = [word for address in self._addresses for word in ("--recorder", address)]
+        armed = [word for habit in habits for word in ("--habit", habit)]
+        # Longer than any drill: the cap is for the day on which this process fails.
+        lifetime_s = 60 + 2 * terms.start_s + 2 * terms.call_s + 2 * terms.deadline_after_press_s
+        tail = ["--cleanup", f"{terms.cleanup_s:g}", "--lifetime", f"{lifetime_s:g}"]
+        return [sys.executable, "-I", "-S", str(RUNNER), *addresses, "--token", token, *armed, *tail]
+
+    async def _spawn(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str]) -> dict[str, Any]:
+        watch = self._watches[drill]
+        output = watch.folder / f"output-{len(watch.commands) + 1}.txt"
+        try:
+            with output.open("wb") as file:
+                process = subprocess.Popen(
+                    argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+                )
+        except OSError as error:
+            culprit = error.filename or argv[0]
+            raise SpawnError(f"cannot start {culprit!r}: {error.strerror or error}") from error
+        # Unreaped children keep their pid, so the identity cannot be a stranger's. The object is kept: its finaliser would wait for it.
+        self._commands[process.pid] = process
+        identity = process_table.identity_of(process.pid)
+        held = Held.take(identity) if identity else None
+        if identity is None or held is None:
+            raise SpawnError(f"cannot hold {argv[0]!r}, pid {process.pid}, after its start")
+        command = watch.spawned(held, output, argv)
+        self._loop.add_reader(held.pidfd, self._exited, watch, command)
+        return {"pid": identity.pid, "start": identity.start, "output": str(output)}
+
+    def _exited(self, watch: Watch, command: Command) -> None:
+        self._loop.remove_reader(command.held.pidfd)
+        result = os.waitid(os.P_PIDFD, command.held.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if result is not None:
+            watch.exited(command, result.si_status if result.si_code == os.CLD_EXITED else -result.si_status)
+
+    def _observe(self, *, drill: str, at_s: float, witness: str, kind: str, data: dict[str, Any]) -> None:
+        if (watch := self._watches.get(drill)) is not None:
+            watch.observed(at_s, witness, kind, data)
+
+    async def _wait(self, *, drill: str, event: str, at_most_s: float) -> dict[str, Any]:
+        watch = self._watches[drill]
+        reached = await watch.wait(event, at_most_s)
+        if watch.journal.failure:
+            raise RuntimeError(watch.journal.failure)
+        return {"reached": reached, "state": watch.state()}
+
+    async def _finish(self, *, drill: str, why: str) -> dict[str, Any]:
+        watch = self._watches[drill]
+        if not watch.is_finished:
+            await watch.last_looks()
+            now = await asyncio.to_thread(folders.digests, watch.folder / "source")
+            if changed := sorted(
+                path for path in now.keys() | self._source_digests.keys() if now.get(path) != self._source_digests.get(path)
+            ):
+                watch.journal.add("workspace", "source-changed", paths=changed)
+            self._note_lateness()
+            await self._end(watch, why)
+        if watch.journal.failure:
+            raise RuntimeError(watch.journal.failure)
+        return {"reaped": [{"subject": one.subject, "role": one.role} for one in watch.reaped]}
+
+    async def _discard(self, *, drill: str) -> dict[str, Any]:
+        watch = self._watches.pop(drill)
+        self._by_token.pop(watch.token, None)
+        await asyncio.to_thread(folders.remove, watch.folder)
+        return {}
+
+    # --- Runner processes ---------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        path = self._root / "s"
+        name = f"cancelcontract-{secrets.token_hex(8)}"
+        if len(os.fsencode(path)) <= UNIX_PATH_AT_MOST:
+            self._add_listener(socket.AF_UNIX, str(path), f"unix:{path}")
+            path.chmod(0o666)
+        if sys.platform == "linux":
+            self._add_listener(socket.AF_UNIX, f"\0{name}", f"abstract:{name}")
+        self._add_listener(socket.AF_INET, ("127.0.0.1", 0), "tcp:127.0.0.1:")
+
+    def _add_listener(self, family: int, address: Any, shown: str) -> None:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.bind(address)
+        listener.listen(128)
+        listener.setblocking(False)
+        if shown.endswith(":"):
+            shown += str(listener.getsockname()[1])
+        self._listeners.append(listener)
+        self._addresses.append(shown)
+        self._loop.add_reader(listener.fileno(), self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                link, _ = listener.accept()
+                self._lifelines[Lifeline(self._loop, link, self._message, self._line_ended)] = None
+
+    def _message(self, lifeline: Lifeline, message: dict[str, Any]) -> None:
+        watch = self._lifelines.get(lifeline)
+        if watch is None:
+            self._first_message(lifeline, message)
+        else:
+            watch.said(lifeline, message)
+
+    def _first_message(self, lifeline: Lifeline, message: dict[str, Any]) -> None:
+        watch = self._by_token.get(str(message.get("token", "")))
+        if watch is None or watch.is_finished or message.get("say") not in {"hello", "guard"}:
+            self._refuse(lifeline, "its drill has ended" if watch else "its token is not known here")
+            return
+        self._lifelines[lifeline] = watch
+        watch.lifelines.append(lifeline)
+        if message["say"] == "guard":
+            lifeline.is_guard = True
+            return
+        answer = watch.joined(lifeline, message)
+        lifeline.say(answer)
+        if answer.startswith("refused"):
+            self._refused(watch, lifeline, answer)
+
+    def _refuse(self, lifeline: Lifeline, why: str) -> None:
+        lifeline.say(f"refused {why}")
+        for watch in self._watches.values():
+            if not watch.is_finished:
+                watch.journal.add("lifeline", "refused", reason=why, peer_pid=lifeline.peer_pid())
+        self._lifelines.pop(lifeline, None)
+        lifeline.close()
+
+    def _refused(self, watch: Watch, lifeline: Lifeline, answer: str) -> None:
+        watch.journal.add("lifeline", "refused", reason=answer, peer_pid=lifeline.peer_pid())
+        self._lifelines.pop(lifeline, None)
+        watch.lifelines.remove(lifeline)
+        lifeline.close()
+
+    def _line_ended(self, lifeline: Lifeline) -> None:
+        watch = self._lifelines.pop(lifeline, None)
+        if watch is not None:
+            watch.lifelines.remove(lifeline)
+            if not lifeline.is_guard:
+                watch.left(lifeline)
+
+    # --- In the background --------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(CLOCK_EVERY_S)
+            self._note_lateness()
+
+    def _note_lateness(self) -> None:
+        seen = self._clock.take()
+        for watch in self._watches.values():
+            if not watch.is_finished:
+                watch.was_late(seen)
+
+    async def _sample(self) -> None:
+        """Follow what descends from the adapters' commands, while the chain of parents can still be seen."""
+        pause_s = SAMPLE_EVERY_S
+        while True:
+            await asyncio.sleep(pause_s)
+            began = time.monotonic()
+            self._find_descendants([watch for watch in self._watches.values() if not watch.is_finished and watch.commands])
+            pause_s = max(SAMPLE_EVERY_S, (time.monotonic() - began) / SAMPLE_SHARE)
+
+    def _find_descendants(self, watches: list[Watch]) -> None:
+        if not watches:
+            return
+        table = process_table.all_processes()
+        for watch in watches:
+            known = {*watch.members, *watch.found, *(command.held.identity for command in watch.commands)}
+            sessions = [command.held.identity.pid for command in watch.commands]
+            for identity in reaper.descendants(table, known, sessions):
+                if identity not in known and (held := Held.take(identity)) is not None:
+                    watch.found[identity] = held
+                    seen = table[identity.pid]
+                    watch.journal.add(
+                        "process-table", "found", str(identity), comm=seen.comm, ppid=seen.ppid, pgid=seen.pgid, sid=seen.sid, by="descent"
+                    )
+
+    # --- Ending -------------------------------------------------------------------------------------------------------
+
+    async def _end(self, watch: Watch, why: str) -> None:
+        """End everything of a drill: lifelines first (a runner ends with its own), then whatever is still alive, by pidfd."""
+        alive = watch.alive()
+        watch.finish(why, alive)
+        for lifeline in list(watch.lifelines):
+            self._lifelines.pop(lifeline, None)
+            lifeline.close()
+        until = time.monotonic() + REAP_WITHIN_S
+        while True:
+            self._find_descendants([watch])
+            living = [held for held in self._held(watch) if not held.has_ended()]
+            for held in living:
+                held.kill()
+            if not living or time.monotonic() > until:
+                break
+            await asyncio.sleep(0.005)
+        self._release(watch)
+
+    def _held(self, watch: Watch) -> list[Held]:
+        members = [member.held for member in watch.members.values()]
+        return [*members, *watch.found.values(), *(command.held for command in watch.commands)]
+
+    def _release(self, watch: Watch) -> None:
+        for command in watch.commands:
+            self._loop.remove_reader(command.held.pidfd)
+            process = self._commands.pop(command.held.identity.pid, None)
+            if process is not None:
+                process.poll()
+        for member in watch.members.values():
+            self._loop.remove_reader(member.held.pidfd)
+        for held in self._held(watch):
+            held.release()
+
+    async def _leave(self) -> None:
+        for listener in self._listeners:
+            self._loop.remove_reader(listener.fileno())
+            listener.close()
+        unfinished = [watch for watch in self._watches.values() if not watch.is_finished]
+        await asyncio.gather(*(self._end(watch, "pytest has ended") for watch in unfinished), return_exceptions=True)
+        await asyncio.to_thread(folders.remove, self._root)
+
+
+async def serve(link: socket.socket, guarded: Identity, root: Path) -> None:
+    """Run the recorder until its pytest is gone."""
+    held = Held.take(guarded)
+    if held is None:
+        folders.remove(root)
+        return
+    await Recorder(link, held, root).serve()

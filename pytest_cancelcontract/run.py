@@ -1,0 +1,82 @@
+"""What an adapter is given to start: one run of a drill."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """A process that the recorder started for an adapter, and that it keeps (unreaped) until the drill is over.
+
+    ``output`` is the file that takes its standard output and error.
+    """
+
+    pid: int
+    start: int
+    output: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: what to start, where, and for which task.
+
+    ``id`` is unique; ``task_id`` is the same for a second run of the same task. ``argv`` is the runner's whole command line,
+    ``env`` a complete environment. ``workspace`` is an offer, filled from ``source``; what counts is where the runner finds
+    itself. ``source`` is a pristine git repository to build a workspace from, and is checked by hash after the drill.
+    ``time_limit`` and ``stall_after`` are seconds, to be handed to the platform.
+    """
+
+    id: str
+    task_id: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    workspace: Path
+    source: Path
+    folder: Path
+    time_limit: float
+    stall_after: float | None = None
+    _spawn: Callable[[Sequence[str], Path, Mapping[str, str]], Spawned] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def executable(self) -> str:
+        """The runner as one program without arguments, for wrappers that take a path and no command line."""
+        return str(self._script("runner"))
+
+    def shim(self, name: str) -> Path:
+        """A folder for the front of PATH, with a program called ``name`` that is the runner whatever arguments it gets.
+
+        Raises:
+            ValueError: the name is empty or holds a slash.
+        """
+        if not name or "/" in name or name in {".", ".."}:
+            raise ValueError(f"a shim's name must be a plain program name, got {name!r}")
+        return self._script(name).parent
+
+    def spawn(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Spawned:
+        """Start a process (a wrapper, say) that is ended with the drill, whatever happens to pytest.
+
+        It gets a session of its own, standard input from the null device, and its output in a file.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        if self._spawn is None:
+            raise RuntimeError("this run was not made by a drill, so nothing can be spawned for it")
+        return self._spawn(argv, cwd or self.workspace, self.env if env is None else env)
+
+    def _script(self, name: str) -> Path:
+        folder = self.folder / "shim" / name
+        script = folder / name
+        if not script.exists():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+            draft = folder / f".{name}.{os.getpid()}"
+            draft.write_text(f'#!/bin/sh\nexec {shlex.join(self.argv)} -- "$@"\n')
+            draft.chmod(stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
+            draft.replace(script)
+        return script

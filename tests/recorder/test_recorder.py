@@ -1,0 +1,299 @@
+"""The recorder as a whole, with real runners and real wrappers: what it writes down, and what it ends."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_cancelcontract.history import History, load
+from pytest_cancelcontract.identity import Identity
+from pytest_cancelcontract.recorder import process_table
+from pytest_cancelcontract.recorder.client import OpenDrill, Recorder, RecorderFailed, SpawnFailed
+from pytest_cancelcontract.terms import settle_terms
+from tests.conftest import STAMP, stamped
+
+TERMS = settle_terms({name: (value, "test") for name, value in {"delivery": 0.5, "grace": 0.5, "kill_within": 0.5, "settle": 0.1}.items()})
+FORWARDS = """
+import os, signal, subprocess, sys
+runner = subprocess.Popen(sys.argv[1:])
+signal.signal(signal.SIGTERM, lambda *_: runner.send_signal(signal.SIGTERM))
+sys.exit(3 if runner.wait() else 0)
+"""
+DEAF_TO_TERM = "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); subprocess.Popen(sys.argv[1:]).wait()"
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    one = Recorder.start()
+    yield one
+    one.close()
+
+
+def header(scenario: str, capabilities: tuple[str, ...] = ("exit",)) -> dict[str, Any]:
+    return {"scenario": scenario, "run_id": "r", "task_id": "t", "wrapper": "test", "capabilities": list(capabilities), "attempt": 1}
+
+
+Begin = Callable[..., OpenDrill]
+
+
+@pytest.fixture
+def begin(recorder: Recorder, tmp_path: Path) -> Begin:
+    def go(*habits: str, program: str = FORWARDS) -> OpenDrill:
+        drill = recorder.open_drill(header=header(habits[0]), habits=habits, terms=TERMS, history=tmp_path / "h.jsonl")
+        spawned = drill.run.spawn([sys.executable, "-c", program, *drill.run.argv])
+        state = recorder.wait(drill, "working-or-exited", at_most_s=20).state
+        assert state["working"], (state, spawned.output.read_text())
+        return drill
+
+    return go
+
+
+def press(recorder: Recorder, drill: OpenDrill, pid: int, number: int = signal.SIGTERM) -> None:
+    recorder.observe(drill, "adapter", "pressed", trigger=True, how="signal")
+    os.kill(pid, number)
+    recorder.observe(drill, "adapter", "cancel-returned", error=None)
+
+
+def wrapper_pid(recorder: Recorder, drill: OpenDrill) -> int:
+    pid: int = recorder.wait(drill, "working", at_most_s=20).state["wrapper"]["pid"]
+    return pid
+
+
+def end(recorder: Recorder, drill: OpenDrill) -> History:
+    recorder.finish(drill, "test")
+    recorder.discard(drill)
+    return load(drill.history)
+
+
+def kinds(history: History) -> set[str]:
+    return {f"{seen.witness}.{seen.kind}" for seen in history.observations}
+
+
+def test_a_polite_drill_is_on_disk_with_every_witness(recorder: Recorder, begin: Begin) -> None:
+    drill = begin("polite")
+    press(recorder, drill, wrapper_pid(recorder, drill))
+    over = recorder.wait(drill, "over", at_most_s=20)
+    history = end(recorder, drill)
+    assert over.reached
+    assert over.state["reported"] == "cancelled"
+    assert kinds(history) >= {
+        "lifeline.hello",
+        "lifeline.working",
+        "lifeline.notice",
+        "lifeline.goodbye",
+        "lifeline.closed",
+        "process-table.held",
+        "process-table.died",
+        "process-table.look",
+        "process-table.spawned",
+        "process-table.wrapper-exited",
+        "workspace.opened",
+        "workspace.look",
+        "workspace.stamp",
+        "outcome.answer",
+        "adapter.pressed",
+        "clock.lateness",
+        "drill.ended",
+    }
+    notice = history.first("lifeline", "notice")
+    assert notice is not None
+    assert (notice.data["by"], notice.data["from_pid"]) == ("SIGTERM", notice.data["from_pid"])
+    looks = {seen.data["moment"] for seen in history.of("process-table", "look")}
+    assert looks >= {"pressed", "reported", "handover", "end"}
+
+
+def test_a_survivor_is_seen_at_the_deadline_and_its_late_writes_bear_its_pid(recorder: Recorder, begin: Begin) -> None:
+    drill = begin("own-session-child")
+    press(recorder, drill, wrapper_pid(recorder, drill))
+    state = recorder.wait(drill, "over", at_most_s=20).state
+    assert [one["role"] for one in state["alive"]] == ["own-session-child"]
+    survivor = Identity.parse(state["alive"][0]["subject"])
+    history = end(recorder, drill)
+    deadline = next(seen for seen in history.of("process-table", "look") if seen.data["moment"] == "deadline")
+    assert [row["role"] for row in deadline.data["processes"] if row["alive"]] == ["own-session-child"]
+    assert {row["pid"] for seen in history.of("workspace", "changed") for row in seen.data["writers"]} == {survivor.pid}
+    reaped = history.last("drill", "reaped")
+    assert reaped is not None
+    assert [row["subject"] for row in reaped.data["processes"]] == [str(survivor)]
+    assert process_table.sight(survivor).alive is False
+
+
+def test_what_a_wrapper_starts_and_detaches_is_ended_with_the_drill(recorder: Recorder, begin: Begin) -> None:
+    program = "import os, subprocess, sys; subprocess.Popen(['sleep', '300'], start_new_session=True); os.execv(sys.argv[1], sys.argv[1:])"
+    drill = begin("polite", program=program)
+    until = time.monotonic() + 10
+    while not any("sleep 300" in command for command in stamped(os.environ[STAMP]).values()):
+        assert time.monotonic() < until
+    sleeper = next(identity for identity, command in stamped(os.environ[STAMP]).items() if "sleep 300" in command)
+    recorder.wait(drill, "wrapper-exited", at_most_s=0.2)  # lets the sampling of descent come round
+    recorder.finish(drill, "test")
+    assert process_table.sight(sleeper).alive is False
+
+
+def test_a_notice_before_the_press_is_stray(recorder: Recorder, begin: Begin) -> None:
+    drill = begin("deaf")
+    os.kill(wrapper_pid(recorder, drill), signal.SIGTERM)
+    runner = Identity.parse(recorder.wait(drill, "working", at_most_s=5).state["alive"][0]["subject"])
+    until = time.monotonic() + 10
+    while not (stray := recorder.wait(drill, "over", at_most_s=0.05).state["stray"]):
+        assert time.monotonic() < until
+    assert f"SIGTERM to leader {runner}" in stray[0]
+
+
+def test_a_hello_without_a_valid_token_is_refused_and_recorded(recorder: Recorder, begin: Begin) -> None:
+    drill = begin("polite")
+    stranger = list(drill.run.argv)
+    stranger[stranger.index("--token") + 1] = "somebody-elses"
+    refused = subprocess.run(stranger, cwd=drill.run.workspace, capture_output=True, text=True, timeout=20)
+    assert refused.returncode == 70
+    assert "refused" in refused.stderr
+    seen = end(recorder, drill).first("lifeline", "refused")
+    assert seen is not None
+    assert "token" in seen.data["reason"]
+
+
+def test_a_runner_of_a_drill_that_has_ended_is_refused(recorder: Recorder, begin: Begin, tmp_path: Path) -> None:
+    drill = begin("polite")
+    recorder.finish(drill, "test")
+    late = subprocess.run(drill.run.argv, cwd=tmp_path, capture_output=True, text=True, timeout=20)
+    assert late.returncode == 70
+
+
+def test_a_claimed_pid_is_never_looked_up(recorder: Recorder, tmp_path: Path) -> None:
+    """A peer over TCP says that it is this very test process; it is refused, and this process is not held."""
+    drill = recorder.open_drill(header=header("polite"), habits=["polite"], terms=TERMS, history=tmp_path / "h.jsonl")
+    argv = drill.run.argv
+    address = next(word for word in argv if word.startswith("tcp:"))
+    host, _, port = address.removeprefix("tcp:").rpartition(":")
+    token = argv[argv.index("--token") + 1]
+    with socket.create_connection((host, int(port)), timeout=10) as link:
+        link.sendall(f'{{"say":"hello","token":"{token}","role":"leader","pid":{os.getpid()},"cwd":"/","at_s":0}}\n'.encode())
+        assert link.recv(200).startswith(b"refused")
+    assert recorder.finish(drill, "test") == []
+    history = load(drill.history)
+    assert not list(history.of("process-table", "held"))
+    assert "TCP" in str(next(history.of("drill", "problem")).data["what"])
+
+
+def test_a_command_that_does_not_exist_is_named(recorder: Recorder, tmp_path: Path) -> None:
+    drill = recorder.open_drill(header=header("polite"), habits=["polite"], terms=TERMS, history=tmp_path / "h.jsonl")
+    with pytest.raises(SpawnFailed, match="cannot start '/no/such/program': No such file"):
+        drill.run.spawn(["/no/such/program"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_history_that_cannot_be_written_is_an_error_that_names_it(recorder: Recorder) -> None:
+    with pytest.raises(RecorderFailed, match="cannot write the history /dev/full: No space left"):
+        recorder.open_drill(header=header("polite"), habits=["polite"], terms=TERMS, history=Path("/dev/full"))
+
+
+def test_a_root_too_long_for_a_socket_still_serves(tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    recorder = Recorder.start(long)
+    try:
+        drill = recorder.open_drill(header=header("polite"), habits=["polite"], terms=TERMS, history=tmp_path / "h.jsonl")
+        assert not any(word.startswith("unix:") for word in drill.run.argv)
+        drill.run.spawn(drill.run.argv)
+        assert recorder.wait(drill, "working-or-exited", at_most_s=20).state["working"]
+    finally:
+        recorder.close()
+    assert list(long.iterdir()) == []
+
+
+def test_a_workspace_that_vanishes_is_seen_as_gone(recorder: Recorder, begin: Begin) -> None:
+    drill = begin("deaf")
+    drill.run.workspace.rename(drill.run.workspace.with_name("moved"))
+    press(recorder, drill, wrapper_pid(recorder, drill))
+    recorder.wait(drill, "over", at_most_s=20)
+    looks = [seen.data for seen in end(recorder, drill).of("workspace", "look")]
+    assert {look["moment"] for look in looks} >= {"working", "handover", "end"}
+
+
+HOST = f"""
+import os, signal, sys
+from pathlib import Path
+from pytest_cancelcontract.recorder.client import Recorder
+from pytest_cancelcontract.terms import settle_terms
+fork, stop = sys.argv[2] == "fork", sys.argv[3] == "stop"
+recorder = Recorder.start()
+head = dict(scenario="deaf", run_id="r", task_id="t", wrapper="w", capabilities=["exit"], attempt=1)
+drills = []
+for number, habits in enumerate((["deaf"], ["daemon"], ["own-session-child"])):
+    drill = recorder.open_drill(header=head, habits=habits, terms=settle_terms({{}}), history=Path(sys.argv[1]) / f"{{number}}.jsonl")
+    drill.run.spawn([sys.executable, "-c", {DEAF_TO_TERM!r}, *drill.run.argv])
+    drills.append(drill)
+for drill in drills:
+    state = recorder.wait(drill, "working-or-exited", at_most_s=20).state
+    assert state["working"], state
+    if stop:
+        for one in state["alive"]:
+            os.kill(int(one["subject"].split(":")[0]), signal.SIGSTOP)
+if fork and os.fork() == 0:
+    del os.environ["{STAMP}"]
+    os.execv("/bin/sh", ["sh", "-c", "exec sleep 10"])
+print("ready", recorder.pid, flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("fork", ["fork", "alone"])
+@pytest.mark.parametrize("stop", ["stop", "run"])
+def test_when_pytest_is_killed_everything_of_every_drill_is_gone_within_two_seconds(tmp_path: Path, fork: str, stop: str) -> None:
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path), fork, stop], stdout=subprocess.PIPE, text=True)
+    assert host.stdout is not None
+    ready = host.stdout.readline().split()
+    assert ready[:1] == ["ready"]
+    # Three wrappers, five runner processes, the recorder and the host itself.
+    assert len(stamped(os.environ[STAMP])) >= 3 + 5 + 1 + 1
+    host.kill()
+    host.stdout.close()
+    host.wait()
+    until = time.monotonic() + 2.0
+    while left := stamped(os.environ[STAMP]):
+        assert time.monotonic() < until, left
+
+
+def test_a_recorder_that_is_killed_takes_its_runners_with_it(begin: Begin, recorder: Recorder) -> None:
+    """Its sockets end with it, stopped runners included; the wrapper then has nothing left to wait for."""
+    drill = begin("deaf-child")
+    state = recorder.wait(drill, "working", at_most_s=5).state
+    pidfds = []
+    for one in state["alive"]:
+        pidfd = process_table.open_pidfd(Identity.parse(one["subject"]))
+        assert pidfd is not None
+        os.kill(Identity.parse(one["subject"]).pid, signal.SIGSTOP)
+        pidfds.append(pidfd)
+    os.kill(recorder.pid, signal.SIGKILL)
+    for pidfd in pidfds:
+        assert select.select([pidfd], [], [], 2)[0]
+        os.close(pidfd)
+    with pytest.raises(RecorderFailed):
+        recorder.ask("ping")
+
+
+def test_when_the_recorder_is_killed_the_plugin_ends_the_wrappers(begin: Begin, recorder: Recorder) -> None:
+    begin("deaf", program="import signal, subprocess, sys; subprocess.Popen(sys.argv[1:]).wait(); print(flush=True); signal.pause()")
+    os.kill(recorder.pid, signal.SIGKILL)
+    recorder.close()  # what the leak guard then finds would be the wrapper
+
+
+def test_the_recorder_is_deaf_to_the_terminals_signals_and_hands_none_of_that_on(recorder: Recorder, begin: Begin) -> None:
+    program = FORWARDS + "# the runner is started with what the wrapper got"
+    os.kill(recorder.pid, signal.SIGINT)
+    os.kill(recorder.pid, signal.SIGHUP)
+    drill = begin("deaf", program=program)
+    pid = wrapper_pid(recorder, drill)
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    ignored = int(status["SigIgn"], 16)
+    assert not ignored & (1 << (signal.SIGINT - 1) | 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGTERM - 1))
