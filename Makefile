@@ -27,7 +27,7 @@ check: $(READY) ## format, lint, types, and the arrows between the rooms
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
-	$(BIN)/python -m pytest -q tests/unit/test_arrows.py
+	$(BIN)/python -m pytest -q tests/unit/test_rooms.py
 
 walk: $(READY) ## every sample over every scenario, TIMES times (20), with both cores kept busy
 	$(BIN)/python -m pytest tests/walk --walk-all --walk-load --walk-times $(TIMES)

@@ -56,6 +56,12 @@ class History:
     observations: tuple[Observation, ...]
     path: str = ""
 
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the adapter can tell (``wait``, ``outcome``, ``exit``): as the header says, unless it was said anew later."""
+        said = self.last("adapter", "capabilities")
+        return frozenset(said.data.get("capabilities", ()) if said else self.header.get("capabilities") or ())
+
     def of(self, witness: str, *kinds: str) -> Iterator[Observation]:
         """The observations of one witness, of these kinds (all kinds if none is named)."""
         return (seen for seen in self.observations if seen.witness == witness and (not kinds or seen.kind in kinds))

@@ -23,6 +23,17 @@ class Spawned:
 
 
 @dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that was run to its end: its status (negative: by that signal), or None where it was ended for taking too long.
+
+    ``output`` is the file that took its standard output and error; it is removed with the drill.
+    """
+
+    status: int | None
+    output: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run: what to start, where, and for which task.
 
@@ -42,6 +53,7 @@ class Run:
     time_limit: float
     stall_after: float | None = None
     _spawn: Callable[[Sequence[str], Path, Mapping[str, str]], Spawned] | None = field(default=None, repr=False, compare=False)
+    _command: Callable[[Sequence[str], Path, Mapping[str, str], float], Ran] | None = field(default=None, repr=False, compare=False)
 
     @property
     def executable(self) -> str:
@@ -69,6 +81,18 @@ class Run:
         if self._spawn is None:
             raise RuntimeError("this run was not made by a drill, so nothing can be spawned for it")
         return self._spawn(argv, cwd or self.workspace, self.env if env is None else env)
+
+    def command(
+        self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, at_most_s: float = 30.0
+    ) -> Ran:
+        """Run a command to its end (one that submits, cancels or asks, say); it never outlives the drill, nor ``at_most_s``.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        if self._command is None:
+            raise RuntimeError("this run was not made by a drill, so no command can be run for it")
+        return self._command(argv, cwd or self.workspace, self.env if env is None else env, at_most_s)
 
     def _script(self, name: str) -> Path:
         folder = self.folder / "shim" / name

@@ -18,13 +18,14 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_cancelcontract.identity import Identity
+from pytest_cancelcontract.recorder import folders
 from pytest_cancelcontract.recorder.reaper import Held
-from pytest_cancelcontract.run import Run, Spawned
+from pytest_cancelcontract.run import Ran, Run, Spawned
 from pytest_cancelcontract.terms import Terms
 
 ANSWER_WITHIN_S = 30.0
@@ -74,6 +75,7 @@ class Recorder:
         self._closed = False
         self._has_ended = False
         self._spawned: list[Identity] = []
+        self._root: Path | None = None
         threading.Thread(target=self._read_answers, name="cancelcontract-recorder-answers", daemon=True).start()
 
     @classmethod
@@ -98,7 +100,7 @@ class Recorder:
             theirs.close()
         recorder = cls(process, ours)
         try:
-            recorder.ask("ping")
+            recorder._root = Path(recorder.ask("ping")["root"])
         except RecorderFailed:
             recorder.close()
             raise
@@ -146,19 +148,7 @@ class Recorder:
 
     def second_run(self, drill: OpenDrill, run_id: str) -> Run:
         """A second run of the drill's task: the same command line and the same offered workspace, untouched."""
-        first = drill.run
-        return Run(
-            run_id,
-            first.task_id,
-            first.argv,
-            first.env,
-            first.workspace,
-            first.source,
-            first.folder,
-            first.time_limit,
-            first.stall_after,
-            first._spawn,
-        )
+        return replace(drill.run, id=run_id)
 
     def observe(self, drill: OpenDrill, witness: str, kind: str, *, at_s: float | None = None, **data: Any) -> None:
         """Add an observation made on this side (``adapter.*``, ``outcome.*``, ``drill.*``); it is not answered."""
@@ -207,12 +197,19 @@ class Recorder:
             if held is not None:
                 held.kill()
                 held.release()
+        if self._root is not None:
+            folders.remove(self._root)
 
     def _run(self, got: Mapping[str, Any], run_id: str, task_id: str, terms: Terms, env: Mapping[str, str] | None) -> Run:
         def spawn(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Spawned:
             answer = self.ask("spawn", drill=got["drill"], argv=list(argv), cwd=str(cwd), env=dict(environment))
             self._spawned.append(Identity(answer["pid"], answer["start"]))
             return Spawned(answer["pid"], answer["start"], Path(answer["output"]))
+
+        def command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], at_most_s: float) -> Ran:
+            given = {"argv": list(argv), "cwd": str(cwd), "env": dict(environment), "at_most_s": at_most_s}
+            answer = self.ask("command", waits_s=at_most_s, drill=got["drill"], **given)
+            return Ran(answer["status"], Path(answer["output"]))
 
         return Run(
             id=run_id,
@@ -225,6 +222,7 @@ class Recorder:
             time_limit=terms.time_limit_s,
             stall_after=terms.stall_after_s,
             _spawn=spawn,
+            _command=command,
         )
 
     def _send(self, message: Mapping[str, Any]) -> None:

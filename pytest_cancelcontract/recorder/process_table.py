@@ -129,8 +129,10 @@ def sight(identity: Identity, role: str = "", attempt: str = "") -> Sight:
         stat = read_stat(identity.pid)
         if stat is None or stat.identity != identity:
             return Sight(subject, role, attempt, "gone", alive=False, dying=False, zombie=False)
-        threads = _living_threads(identity.pid) if stat.state in _DEAD_STATES else 1
-        dying = stat.is_exiting or _kill_is_pending(identity.pid)
+        living = _living_threads(identity.pid)
+        # Only what every living thread is on its way to is what the process is on its way to: a leader's main thread may be
+        # gone while another works on, and a killed process may be a zombie whose last thread still gives its memory back.
+        dying = all(thread.is_exiting for thread in living) or _kill_is_pending(identity.pid)
         parent = identity_of(stat.ppid) if stat.ppid else None
     except OSError:
         return Sight(subject, role, attempt, "?", alive=None, dying=False, zombie=False, can_read=False)
@@ -139,29 +141,30 @@ def sight(identity: Identity, role: str = "", attempt: str = "") -> Sight:
         role,
         attempt,
         stat.state,
-        alive=threads > 0,
-        # The leader of a process whose other threads work on is a zombie that is exiting; the process is not.
-        dying=dying and not (stat.state in _DEAD_STATES and threads > 0),
+        alive=bool(living),
+        dying=dying,
         zombie=stat.state in _DEAD_STATES,
         ppid=stat.ppid,
         parent=str(parent) if parent else "",
         pgid=stat.pgid,
         sid=stat.sid,
-        threads_alive=threads,
+        threads_alive=len(living),
     )
 
 
-def _living_threads(pid: int) -> int:
-    living = 0
+def _living_threads(pid: int) -> list[Stat]:
+    living = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             try:
                 with open(f"/proc/{pid}/task/{task}/stat", "rb", buffering=0) as file:
-                    living += parse_stat(file.read().decode("utf-8", "replace")).state not in _DEAD_STATES
+                    stat = parse_stat(file.read().decode("utf-8", "replace"))
             except (FileNotFoundError, ProcessLookupError):
                 continue
+            if stat.state not in _DEAD_STATES:
+                living.append(stat)
     except (FileNotFoundError, ProcessLookupError):
-        return 0
+        return []
     return living
 
 

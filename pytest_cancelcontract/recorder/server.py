@@ -61,6 +61,8 @@ class Recorder:
         self._source_digests: dict[str, str] = {}
         self._commands: dict[int, subprocess.Popen[bytes]] = {}
         self._numbers = 0
+        self._outputs = 0
+        self._answering = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
         self._addresses: list[str] = []
@@ -109,6 +111,7 @@ class Recorder:
             "ping": self._ping,
             "open": self._open,
             "spawn": self._spawn,
+            "command": self._command,
             "wait": self._wait,
             "finish": self._finish,
             "discard": self._discard,
@@ -120,8 +123,10 @@ class Recorder:
         except Exception as error:  # every question gets an answer: silence would hang a test
             answer = {"error": str(error) or repr(error), "kind": type(error).__name__}
         data = json.dumps({"id": question["id"], **answer}, separators=(",", ":")).encode() + b"\n"
-        with contextlib.suppress(OSError):
-            await self._loop.sock_sendall(self._link, data)
+        # One at a time: an answer that does not fit into the socket at once must not be cut by another one.
+        async with self._answering:
+            with contextlib.suppress(OSError):
+                await self._loop.sock_sendall(self._link, data)
 
     async def _ping(self) -> dict[str, Any]:
         return {"pid": os.getpid(), "root": str(self._root)}
@@ -176,8 +181,28 @@ class Recorder:
         return [sys.executable, "-I", "-S", str(RUNNER), *addresses, "--token", token, *armed, *tail]
 
     async def _spawn(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str]) -> dict[str, Any]:
+        command = self._start_command(self._watches[drill], argv, cwd, env, is_helper=False)
+        return {"pid": command.held.identity.pid, "start": command.held.identity.start, "output": str(command.output)}
+
+    async def _command(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str], at_most_s: float) -> dict[str, Any]:
+        """Run a command to its end; one that takes too long is ended, with all that descends from it."""
         watch = self._watches[drill]
-        output = watch.folder / f"output-{len(watch.commands) + 1}.txt"
+        command = self._start_command(watch, argv, cwd, env, is_helper=True)
+        await watch.wait(command.ended(), at_most_s)
+        status = command.status
+        if not watch.is_finished:
+            self._find_descendants([watch])
+            if status is None:
+                await self._end_command(watch, command)
+            self._release_command(command)
+            watch.commands.remove(command)
+        return {"status": status, "output": str(command.output)}
+
+    def _start_command(self, watch: Watch, argv: list[str], cwd: str, env: dict[str, str], *, is_helper: bool) -> Command:
+        if watch.is_finished:
+            raise SpawnError(f"cannot start {argv[0]!r}: the drill is over")
+        self._outputs += 1
+        output = watch.folder / f"output-{self._outputs}.txt"
         try:
             with output.open("wb") as file:
                 process = subprocess.Popen(
@@ -190,11 +215,27 @@ class Recorder:
         self._commands[process.pid] = process
         identity = process_table.identity_of(process.pid)
         held = Held.take(identity) if identity else None
-        if identity is None or held is None:
+        if held is None:
             raise SpawnError(f"cannot hold {argv[0]!r}, pid {process.pid}, after its start")
-        command = watch.spawned(held, output, argv)
+        command = watch.spawned(held, output, argv, is_helper=is_helper)
         self._loop.add_reader(held.pidfd, self._exited, watch, command)
-        return {"pid": identity.pid, "start": identity.start, "output": str(output)}
+        return command
+
+    async def _end_command(self, watch: Watch, command: Command) -> None:
+        session = command.held.identity.pid
+        table = process_table.all_processes()
+        for identity in reaper.descendants(table, [command.held.identity], [session]):
+            if (held := watch.found.get(identity)) is not None:
+                held.kill()
+        command.held.kill()
+        await watch.wait(command.ended(), REAP_WITHIN_S)
+
+    def _release_command(self, command: Command) -> None:
+        self._loop.remove_reader(command.held.pidfd)
+        command.held.release()
+        process = self._commands.pop(command.held.identity.pid, None)
+        if process is not None:
+            process.poll()
 
     def _exited(self, watch: Watch, command: Command) -> None:
         self._loop.remove_reader(command.held.pidfd)
@@ -369,10 +410,7 @@ class Recorder:
 
     def _release(self, watch: Watch) -> None:
         for command in watch.commands:
-            self._loop.remove_reader(command.held.pidfd)
-            process = self._commands.pop(command.held.identity.pid, None)
-            if process is not None:
-                process.poll()
+            self._release_command(command)
         for member in watch.members.values():
             self._loop.remove_reader(member.held.pidfd)
         for held in self._held(watch):

@@ -60,14 +60,23 @@ class Attempt:
 class Command:
     """A command that the recorder started for the adapter; it stays unreaped until the drill is over.
 
-    ``is_wrapper`` is True for the first one, and for the first one of a restart.
+    ``role`` is ``wrapper`` for the first one, and for the first one of a restart; ``helper`` for one that the adapter waits for.
     """
 
     held: Held
     output: Path
-    is_wrapper: bool
+    role: str
     restarted: bool
     status: int | None = None
+
+    @property
+    def is_wrapper(self) -> bool:
+        """It is what cancel is pressed on."""
+        return self.role == "wrapper"
+
+    def ended(self) -> str:
+        """The event of its end, for whoever waits."""
+        return f"end of {self.held.identity}"
 
 
 class Watch:
@@ -160,21 +169,20 @@ class Watch:
         if not self.is_finished:
             self.journal.add("lifeline", "closed", lifeline.subject)
 
-    def spawned(self, held: Held, output: Path, argv: list[str]) -> Command:
+    def spawned(self, held: Held, output: Path, argv: list[str], *, is_helper: bool) -> Command:
         """A command runs for the adapter."""
-        is_wrapper = not any(one.is_wrapper and one.restarted == self._is_restarting for one in self.commands)
-        command = Command(held, output, is_wrapper, self._is_restarting)
+        has_wrapper = any(one.is_wrapper and one.restarted == self._is_restarting for one in self.commands)
+        role = "helper" if is_helper else "command" if has_wrapper else "wrapper"
+        command = Command(held, output, role, self._is_restarting)
         self.commands.append(command)
-        role = "wrapper" if is_wrapper else "command"
         self.journal.add("process-table", "spawned", str(held.identity), role=role, argv=argv, pid=held.identity.pid)
         return command
 
     def exited(self, command: Command, status: int) -> None:
         """A command of the adapter has ended with this status (negative: by that signal)."""
         command.status = status
-        role = "wrapper" if command.is_wrapper else "command"
-        at_s = self.journal.add("process-table", f"{role}-exited", str(command.held.identity), status=status)
-        if command is self.commands[0] and "exit" in self._capabilities:
+        at_s = self.journal.add("process-table", f"{command.role}-exited", str(command.held.identity), status=status)
+        if command.is_wrapper and not command.restarted and "exit" in self._capabilities:
             outcome = "succeeded" if status == 0 else "cancelled"
             detail = f"exit status {status}" if status >= 0 else f"ended by signal {-status}"
             self.observed(at_s, "outcome", "answer", {"asked_at_s": at_s, "outcome": outcome, "by": "exit", "detail": detail})
@@ -189,6 +197,8 @@ class Watch:
             self._press(at_s)
         elif witness == "adapter" and kind == "cancel-returned" and self._returned_s is None:
             self._returned_s = at_s
+        elif witness == "adapter" and kind == "capabilities":
+            self._capabilities = frozenset(data["capabilities"])
         elif witness == "adapter" and kind == "restarting":
             self._is_restarting = True
         elif witness == "outcome" and kind == "answer" and data.get("outcome") in TERMINAL and self._reported is None:
@@ -285,6 +295,8 @@ class Watch:
             return self.is_working() or bool(self.problems)
         if name == "second-working":
             return any(attempt.restarted and attempt.has_looked for attempt in self.attempts)
+        if any(event == one.ended() and one.status is not None for one in self.commands):
+            return True
         if name == "wrapper-exited":
             return self._wrapper_has_exited(restarted=self._is_restarting)
         return (name == "handover" and self._handed_over) or (name == "over" and self._is_over())
@@ -303,7 +315,7 @@ class Watch:
             return self._quiet_since_s + self.terms.settle_s
         deadline = self._pressed_s + self.terms.deadline_after_press_s
         reference = deadline
-        ends = deadline + self.terms.settle_s if self.alive() or not self.members else now
+        ends = deadline + self.terms.settle_s if self.alive() or not self.members else 0.0
         if self.alive() and not self._deadline_looked:
             ends = max(ends, now + PAST_LIMIT_S)
         if not self.alive() and self.members:

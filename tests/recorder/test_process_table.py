@@ -87,6 +87,9 @@ ctypes.CDLL(None).syscall(60, 0)  # exit(2) of this thread alone
     assert held is not None
     assert not held.has_ended()
     held.kill()
+    while not held.has_ended():
+        last = process_table.sight(who)
+        assert last.dying or not last.alive, f"between SIGKILL and death a look said {last}"
     until_readable(held.pidfd)
     assert held.has_ended()
     held.release()

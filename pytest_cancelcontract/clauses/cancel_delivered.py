@@ -1,0 +1,64 @@
+"""cancel-delivered: a press reaches the run in time, as a notice or as force."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_cancelcontract.clauses import words
+from pytest_cancelcontract.clauses.facts import Facts, Span, Timing
+from pytest_cancelcontract.finding import Finding, Verdict
+
+ADVICE = "send the run a signal as soon as cancel is pressed: heartbeat on a timer, so that the wrapper hears of a cancel at once"
+
+
+def delivered(facts: Facts) -> Span:
+    """When the first process had notice or was killed; where neither was seen, some time after the recorder stopped watching."""
+    spans = [Span(facts.notice.at_s, facts.notice.at_s)] if facts.notice else []
+    if facts.forced is not None:
+        spans.append(facts.forced)
+    if not spans:
+        return Span(facts.watched_until_s, math.inf)
+    return Span(min(one.earliest_s for one in spans), min(one.latest_s for one in spans))
+
+
+def check(facts: Facts) -> Finding:
+    """Judge whether the run had notice, or was being ended, within ``delivery`` of the press.
+
+    Returns:
+        inconclusive when nothing came, and the recorder did not watch beyond the limit either.
+    """
+    limit_s = facts.terms.delivery_s
+    came = delivered(facts)
+    timing = facts.against(limit_s, since_s=facts.pressed_s, event=came)
+    observed = _observed(facts, came)
+    expected = f"notice or force within {words.seconds(limit_s)} of pressed ({words.numbers(facts.terms, 'delivery')})"
+    until_s = came.latest_s if came.is_closed else max(came.earliest_s, facts.pressed_s)
+    seen_by = f"lifeline; pidfd; {words.lateness(facts, facts.pressed_s, until_s)}"
+    if timing is Timing.WITHIN:
+        return Finding(Verdict.KEPT, observed, expected, seen_by)
+    if timing is Timing.BEYOND:
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, came), ADVICE)
+    if timing is Timing.TOO_CLOSE:
+        return words.inconclusive(observed, expected, seen_by=seen_by, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
+    return words.inconclusive(
+        observed, expected, seen_by=seen_by, likely="the drill was not watched until well after the limit", spoilt=True
+    )
+
+
+def _observed(facts: Facts, came: Span) -> str:
+    if not came.is_closed:
+        watched = f"watched until {words.after_press(facts, came.earliest_s)}" if math.isfinite(came.earliest_s) else "not watched"
+        return f"no notice and no force, {watched}"
+    notice = facts.notice
+    after = f"{words.between(came, facts.pressed_s)} after pressed"
+    if notice is not None and notice.at_s == came.latest_s:
+        return f"{notice.data.get('by', 'a notice')} reached pid {notice.subject.partition(':')[0]} {after}"
+    return f"{words.who(facts.killed[0])} was killed, without notice, {after}"
+
+
+def _likely(facts: Facts, came: Span) -> str:
+    if came.is_closed:
+        return "the wrapper heard of the cancel late: it learns of it on a poll or a heartbeat that is too slow, or was busy"
+    if facts.report is not None:
+        return f"the state was set to {facts.report.outcome!r} and nobody told the run"
+    return "the wrapper never heard of the cancel, or does not act on it while the run works"

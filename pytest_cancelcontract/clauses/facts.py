@@ -1,0 +1,486 @@
+"""What a history says, read once for all clauses: the moments, the processes of the run, and how far each is proven.
+
+Reads observations and nothing else. A death is known as a span of time, because a look tells only that it happened before;
+so every duration that ends in one is a span as well, and a verdict needs all of it on one side of the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from pytest_cancelcontract.history import History, Observation
+from pytest_cancelcontract.terms import Terms
+
+TERMINAL = frozenset({"cancelled", "failed", "succeeded"})
+OUTCOME_CAPABILITIES = ("wait", "outcome", "exit")
+ROUNDING_S = 1e-6
+"""Times are written down in millionths of a second; a difference of one of those is none."""
+LOOK_WITHIN_S = 0.05
+"""A look stands for the moment that it was asked for if it was begun no later than this. The recorder looks again for 10 ms
+at what is alive, and a busy test process hands its answer on a few switches of the interpreter lock late."""
+CLOCK_PAUSE_S = 0.5
+"""The clock witness speaks every quarter of a second; where it was silent for longer, the machine may have been late by that."""
+
+
+class Fate(Enum):
+    """How a process stood at a moment, as far as the process table proves it."""
+
+    DEAD = "dead"
+    DYING = "dying"
+    ALIVE = "alive"
+    UNKNOWN = "unknown"
+
+
+class Timing(Enum):
+    """On which side of a limit a duration lies."""
+
+    WITHIN = "within"
+    BEYOND = "beyond"
+    TOO_CLOSE = "too close"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A moment that is known as an interval; ``latest_s`` is infinite where it was never seen to come."""
+
+    earliest_s: float
+    latest_s: float
+
+    @property
+    def is_closed(self) -> bool:
+        """It was seen to have come."""
+        return math.isfinite(self.latest_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One process in one look at the process table."""
+
+    at_s: float
+    moment: str
+    data: Mapping[str, Any]
+
+    @property
+    def is_readable(self) -> bool:
+        """The table could be read; where not, it is neither dead nor alive."""
+        return bool(self.data.get("can_read", True)) and self.data.get("alive") is not None
+
+    @property
+    def is_dead(self) -> bool:
+        """Gone, or a zombie without a living thread."""
+        return self.is_readable and not self.data.get("alive")
+
+    @property
+    def is_dying(self) -> bool:
+        """Not dead yet, but exiting, or with SIGKILL pending."""
+        return self.is_readable and bool(self.data.get("alive")) and bool(self.data.get("dying"))
+
+    @property
+    def is_running(self) -> bool:
+        """Alive, and not on its way out."""
+        return self.is_readable and bool(self.data.get("alive")) and not self.data.get("dying")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A process of the run: it said hello with a valid token, or is held by the recorder.
+
+    ``died_s`` is when its pidfd became readable by the wrapper's doing (not by the recorder's, who ends what is left);
+    ``ended_by_drill`` that it lived until the recorder ended it. ``born_s`` is its own word for when it said hello.
+    """
+
+    subject: str
+    role: str
+    attempt: str
+    born_s: float
+    hello: Mapping[str, Any] = field(default_factory=dict)
+    held: Mapping[str, Any] = field(default_factory=dict)
+    sights: tuple[Sight, ...] = ()
+    said: tuple[Observation, ...] = ()
+    died_s: float | None = None
+    ended_by_drill: bool = False
+    held_s: float | None = None
+
+    @property
+    def is_leader(self) -> bool:
+        """The process that the wrapper started the run with."""
+        return self.role == "leader"
+
+    @property
+    def pid(self) -> str:
+        """The pid, as the recorder sees it."""
+        return self.subject.partition(":")[0]
+
+    @property
+    def own_pid(self) -> str:
+        """The pid as the process sees it itself, which is another one in a PID namespace."""
+        return str(self.hello.get("pid", self.pid))
+
+    @property
+    def died_alone(self) -> bool:
+        """It said goodbye, so nobody had to kill it."""
+        return any(one.kind == "goodbye" for one in self.said)
+
+    @property
+    def is_disputed(self) -> bool:
+        """The process table shows it running well after its death was seen: nothing can be made of that."""
+        deaths = [sight.at_s for sight in self.sights if sight.is_dead] + ([] if self.died_s is None else [self.died_s])
+        return any(sight.is_running and sight.at_s > min(deaths, default=math.inf) + LOOK_WITHIN_S for sight in self.sights)
+
+    @property
+    def death(self) -> Span:
+        """When it died, as the process table proves it."""
+        seen_alive = [sight.at_s for sight in self.sights if sight.is_running or sight.is_dying]
+        earliest = max([self.held_s if self.held_s is not None else -math.inf, *seen_alive])
+        if self.is_disputed:
+            return Span(earliest, math.inf)
+        if self.died_s is not None:
+            return Span(self.died_s, math.inf if self.ended_by_drill else self.died_s)
+        dead = [sight.at_s for sight in self.sights if sight.is_dead]
+        return Span(earliest, min(dead)) if dead and not self.ended_by_drill else Span(earliest, math.inf)
+
+    def last(self, *kinds: str) -> Observation | None:
+        """The last thing of that kind that it said over its lifeline."""
+        return next((one for one in reversed(self.said) if one.kind in kinds), None)
+
+
+def said_at_s(seen: Observation) -> float:
+    """When a process said something, by its own word where it gave one, and not later than it was heard."""
+    word = seen.data.get("said_at_s")
+    return min(float(word), seen.at_s) if isinstance(word, (int, float)) else seen.at_s
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The first terminal outcome: when it was asked for, when it was answered, and what it said."""
+
+    answered_s: float
+    asked_s: float
+    outcome: str
+    by: str
+
+
+class NotPressed(LookupError):
+    """The history has no press, so nothing can be measured from it; ``judge`` asks for one before any clause."""
+
+
+class Facts:
+    """The readings that every clause shares, each made once.
+
+    The *first run* is every attempt that began before the drill started the task again, an engine's own retries included;
+    the *second run* is what came after that.
+    """
+
+    def __init__(self, history: History, terms: Terms) -> None:
+        self.history = history
+        self.terms = terms
+
+    # --- Moments ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def is_pressed(self) -> bool:
+        """Cancel was pressed."""
+        return self.history.first("adapter", "pressed") is not None
+
+    @cached_property
+    def pressed_s(self) -> float:
+        """When cancel was pressed.
+
+        Raises:
+            NotPressed: it was not.
+        """
+        pressed = self.history.first("adapter", "pressed")
+        if pressed is None:
+            raise NotPressed("cancel was never pressed in this history")
+        return pressed.at_s
+
+    @cached_property
+    def deadline_s(self) -> float:
+        """When every process must be gone."""
+        return self.pressed_s + self.terms.deadline_after_press_s
+
+    @cached_property
+    def restarting_s(self) -> float:
+        """When the task was started again by the drill; infinite where it was not."""
+        restarting = self.history.first("adapter", "restarting", "restarted")
+        return restarting.at_s if restarting else math.inf
+
+    @cached_property
+    def end_s(self) -> float:
+        """When the drill was over: what happens from here on is the recorder clearing up."""
+        ends = [one.at_s for one in self.history.of("process-table", "look") if one.data.get("moment") == "end"]
+        ends += [one.at_s for one in self.history.of("drill", "reaped", "ended")]
+        return min(ends, default=math.inf)
+
+    @cached_property
+    def watched_until_s(self) -> float:
+        """Until when the recorder is proven to have watched, by its last look or its clock, while the drill ran."""
+        seen = [one.at_s for one in self.history.observations if (one.witness, one.kind) in _WATCHING and one.at_s <= self.end_s]
+        return max(seen, default=-math.inf)
+
+    @cached_property
+    def report(self) -> Report | None:
+        """The first terminal outcome, or None."""
+        for seen in self.history.of("outcome", "answer"):
+            if seen.data.get("outcome") in TERMINAL:
+                asked_s = min(float(seen.data.get("asked_at_s", seen.at_s)), seen.at_s)
+                return Report(seen.at_s, asked_s, str(seen.data["outcome"]), str(seen.data.get("by", "")))
+        return None
+
+    @cached_property
+    def handover_s(self) -> float:
+        """From when on nothing of the old run may happen any more: reported + ``early``, or the deadline if that comes first."""
+        if self.report is None or not self.history.capabilities.intersection(OUTCOME_CAPABILITIES):
+            return self.deadline_s
+        return min(self.report.answered_s + self.terms.early_s, self.deadline_s)
+
+    # --- The machine --------------------------------------------------------------------------------------------------
+
+    def lateness_s(self, since_s: float, until_s: float) -> float:
+        """How late the machine was at worst in this window; infinite where the clock says nothing of it."""
+        spells = sorted(
+            (float(one.data.get("since_s", one.at_s)), one.at_s, float(one.data.get("worst_s", 0.0)))
+            for one in self.history.of("clock", "lateness")
+            if one.at_s >= since_s - ROUNDING_S and float(one.data.get("since_s", one.at_s)) <= until_s + ROUNDING_S
+        )
+        if not spells:
+            return math.inf
+        worst, watched_to = 0.0, since_s
+        for began, ended, late in spells:
+            worst = max(worst, late, _silence(watched_to, began))
+            watched_to = max(watched_to, ended)
+        return max(worst, _silence(watched_to, until_s))
+
+    def against(self, limit_s: float, *, since_s: float, event: Span) -> Timing:
+        """Whether ``event`` came within ``limit_s`` of ``since_s``; too close where the machine's lateness could decide it."""
+        until_s = event.latest_s if event.is_closed else max(event.earliest_s, since_s)
+        margin = self.lateness_s(min(since_s, until_s), max(since_s, until_s))
+        least, most = event.earliest_s - since_s, event.latest_s - since_s
+        if most <= limit_s + ROUNDING_S and (margin == 0 or most < limit_s - margin):
+            return Timing.WITHIN
+        if least > limit_s + margin + ROUNDING_S:
+            return Timing.BEYOND
+        return Timing.TOO_CLOSE if event.is_closed and event.latest_s == event.earliest_s else Timing.UNKNOWN
+
+    def against_span(self, limit_s: float, *, since: Span, event: Span) -> Timing:
+        """The same where the beginning is known as an interval too: a verdict needs all of it on one side."""
+        if not math.isfinite(since.earliest_s):
+            return Timing.UNKNOWN
+        early = self.against(limit_s, since_s=since.earliest_s, event=event)
+        if early is Timing.WITHIN or since.earliest_s == since.latest_s:
+            return early
+        late = self.against(limit_s, since_s=since.latest_s, event=event) if since.is_closed else Timing.UNKNOWN
+        return late if late is Timing.BEYOND else Timing.UNKNOWN
+
+    # --- The processes ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """Every process of the drill, in the order in which they came."""
+        return tuple(_members(self.history, self.end_s))
+
+    @cached_property
+    def _began(self) -> dict[str, float]:
+        began: dict[str, float] = {}
+        for member in self.members:
+            began[member.attempt] = min(began.get(member.attempt, math.inf), member.born_s)
+        return began
+
+    @cached_property
+    def first_run(self) -> tuple[Member, ...]:
+        """The processes that cancel had to end."""
+        return tuple(member for member in self.members if self._began[member.attempt] <= self.restarting_s)
+
+    @cached_property
+    def second_run(self) -> tuple[Member, ...]:
+        """The processes of the task's second start."""
+        return tuple(member for member in self.members if self._began[member.attempt] > self.restarting_s)
+
+    @cached_property
+    def leader(self) -> Member | None:
+        """The leader that was at work when cancel was pressed."""
+        leaders = [one for one in self.first_run if one.is_leader and (not self.is_pressed or one.born_s <= self.pressed_s)]
+        return max(leaders, key=lambda one: one.born_s, default=None)
+
+    @cached_property
+    def second_leader(self) -> Member | None:
+        """The first leader of the second run."""
+        return next((one for one in self.second_run if one.is_leader), None)
+
+    @cached_property
+    def pressed_members(self) -> tuple[Member, ...]:
+        """The processes of the attempt that was at work when cancel was pressed."""
+        leader = self.leader
+        return tuple(one for one in self.first_run if leader is not None and one.attempt == leader.attempt)
+
+    @cached_property
+    def missing_roles(self) -> tuple[str, ...]:
+        """Roles that the run has, by its leader's word, and of which no process is known."""
+        return tuple(_lacking(self.leader, self.pressed_members))
+
+    @cached_property
+    def idle_roles(self) -> tuple[str, ...]:
+        """Roles of which no process had proven its habits and begun to work when cancel was pressed."""
+        at_work = [one for one in self.pressed_members if any(w.kind == "working" and w.at_s <= self.pressed_s for w in one.said)]
+        return tuple(_lacking(self.leader, at_work))
+
+    @cached_property
+    def stray_notices(self) -> tuple[Observation, ...]:
+        """Signals that reached the attempt at work before cancel was pressed."""
+        subjects = {one.subject for one in self.pressed_members}
+        return tuple(
+            seen
+            for seen in self.history.of("lifeline", "notice")
+            if seen.subject in subjects and said_at_s(seen) < self.pressed_s - ROUNDING_S
+        )
+
+    @cached_property
+    def early_deaths(self) -> tuple[Member, ...]:
+        """Processes of the run that were killed before cancel was pressed."""
+        return tuple(one for one in self.pressed_members if one.death.latest_s < self.pressed_s and not one.died_alone)
+
+    def notice_of(self, member: Member) -> Observation | None:
+        """The first notice that this process had after the press."""
+        return next((one for one in member.said if one.kind == "notice" and one.at_s >= self.pressed_s - ROUNDING_S), None)
+
+    @cached_property
+    def notice(self) -> Observation | None:
+        """The first notice after the press that any process of the run had."""
+        notices = [one for member in self.first_run if (one := self.notice_of(member)) is not None]
+        return min(notices, key=lambda one: one.at_s, default=None)
+
+    @cached_property
+    def killed(self) -> tuple[Member, ...]:
+        """The processes of the run that were killed after the press, in the order of their deaths."""
+        dead = [one for one in self.first_run if one.death.is_closed and one.death.latest_s >= self.pressed_s - ROUNDING_S]
+        return tuple(sorted((one for one in dead if not one.died_alone), key=lambda one: one.death.latest_s))
+
+    @cached_property
+    def forced(self) -> Span | None:
+        """When force began, which is when the first process was killed; None where none was."""
+        if not self.killed:
+            return None
+        earliest = max(min(one.death.earliest_s for one in self.killed), self.pressed_s)
+        return Span(earliest, max(self.killed[0].death.latest_s, earliest))
+
+    @cached_property
+    def gone(self) -> Span:
+        """When the last process of the first run died; never, where a role is unaccounted for."""
+        if not self.first_run:
+            return Span(-math.inf, math.inf)
+        deaths = [one.death for one in self.first_run]
+        latest = math.inf if self.missing_roles or self.leader is None else max(one.latest_s for one in deaths)
+        return Span(max(one.earliest_s for one in deaths), latest)
+
+    @cached_property
+    def outlived_deadline(self) -> bool:
+        """Some process of the first run is proven to have lived on after the deadline."""
+        return any(self.fate_at(one, self.deadline_s) is Fate.ALIVE for one in self.first_run)
+
+    def look(self, moment: str) -> Observation | None:
+        """The first look at the process table that was taken at this moment."""
+        return next((one for one in self.history.of("process-table", "look") if one.data.get("moment") == moment), None)
+
+    def fate_at(self, member: Member, at_s: float) -> Fate:
+        """How a process stood at a moment.
+
+        Later sights count: who is seen running afterwards was running then. A process that was on its way out counts as
+        dying if its death followed within ``kill_within`` and it did nothing more.
+        """
+        if member.is_disputed:
+            return Fate.UNKNOWN
+        death, kill_within_s = member.death, self.terms.kill_within_s
+        if death.latest_s <= at_s + ROUNDING_S:
+            return Fate.DEAD
+        is_newer = member.held_s is not None and member.born_s > at_s + ROUNDING_S
+        if is_newer or any(sight.is_running and sight.at_s >= at_s - ROUNDING_S for sight in member.sights):
+            return Fate.ALIVE
+        dying = next((sight for sight in member.sights if sight.is_dying), None)
+        if dying is not None and dying.at_s <= at_s + LOOK_WITHIN_S:
+            return self._fate_of_dying(member, dying)
+        if death.earliest_s > at_s + kill_within_s + self.lateness_s(at_s, death.earliest_s):
+            # So long after it, not even a death that was under way at that moment counts.
+            return Fate.ALIVE
+        after = next((sight for sight in member.sights if sight.at_s >= at_s - ROUNDING_S and sight.is_readable), None)
+        if after is not None and after.is_dead and after.at_s <= at_s + LOOK_WITHIN_S:
+            return Fate.DEAD
+        return Fate.UNKNOWN
+
+    def _fate_of_dying(self, member: Member, dying: Sight) -> Fate:
+        most_s = dying.at_s + self.terms.kill_within_s
+        if member.death.earliest_s > most_s + self.lateness_s(dying.at_s, member.death.earliest_s):
+            return Fate.ALIVE
+        has_gone_on = any(said_at_s(one) > dying.at_s + LOOK_WITHIN_S for one in member.said if one.kind != "closed")
+        return Fate.DYING if member.death.latest_s <= most_s + ROUNDING_S and not has_gone_on else Fate.UNKNOWN
+
+
+_WATCHING = frozenset({("process-table", "look"), ("clock", "lateness")})
+
+
+def _silence(since_s: float, until_s: float) -> float:
+    return until_s - since_s if until_s - since_s > CLOCK_PAUSE_S else 0.0
+
+
+def _lacking(leader: Member | None, present: Iterable[Member]) -> Iterator[str]:
+    if leader is None:
+        return iter(["leader"])
+    # Without the leader's list nobody can say that no process is missing.
+    expected = Counter(str(role) for role in leader.hello.get("roles") or ["any role (the leader's hello is missing)"])
+    return (expected - Counter(one.role for one in present)).elements()
+
+
+def _members(history: History, end_s: float) -> Iterator[Member]:
+    came: dict[str, dict[str, Observation]] = {}
+    said: dict[str, list[Observation]] = {}
+    died: dict[str, Observation] = {}
+    sights: dict[str, list[Sight]] = {}
+    for seen in history.observations:
+        name = f"{seen.witness}.{seen.kind}"
+        if name in {"lifeline.hello", "process-table.held"} and seen.subject:
+            came.setdefault(seen.subject, {}).setdefault(seen.kind, seen)
+        elif name == "process-table.died":
+            died.setdefault(seen.subject, seen)
+        elif name == "process-table.look":
+            for row in seen.data.get("processes", ()):
+                sights.setdefault(row["subject"], []).append(Sight(seen.at_s, str(seen.data.get("moment", "")), row))
+        elif seen.witness == "lifeline":
+            said.setdefault(seen.subject, []).append(seen)
+    reaped = {str(row["subject"]) for seen in history.of("drill", "reaped") for row in seen.data.get("processes", ())}
+    for subject, first in came.items():
+        yield _member(subject, first, said.get(subject, []), sights.get(subject, []), died.get(subject), subject in reaped, end_s)
+
+
+def _member(
+    subject: str,
+    came: Mapping[str, Observation],
+    said: list[Observation],
+    sights: list[Sight],
+    died: Observation | None,
+    is_reaped: bool,
+    end_s: float,
+) -> Member:
+    hello, held = came.get("hello"), came.get("held")
+    data = {**(held.data if held else {}), **(hello.data if hello else {})}
+    moments = [said_at_s(hello)] if hello else []
+    moments += [held.at_s] if held else []
+    return Member(
+        subject,
+        str(data.get("role", "")),
+        str(data.get("attempt", "")),
+        min(moments),
+        hello.data if hello else {},
+        held.data if held else {},
+        # A look of the recorder's while it clears up says nothing of the wrapper.
+        tuple(sight for sight in sights if sight.at_s <= end_s),
+        tuple(said),
+        died.at_s if died else None,
+        is_reaped or (died is not None and died.at_s > end_s),
+        held.at_s if held else None,
+    )

@@ -1,0 +1,64 @@
+"""grace-given: a clean-up of the promised length is let finish."""
+
+from __future__ import annotations
+
+from pytest_cancelcontract.clauses import words
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Member, said_at_s
+from pytest_cancelcontract.finding import Finding, Verdict, worst
+
+ADVICE = "signal first, wait for the grace, and use force only after it; once something of the run is still cleaning up, keep waiting"
+
+
+def check(facts: Facts) -> Finding:
+    """Judge whether everything that cleans up could finish.
+
+    Judged are the leader and whoever began to clean up. Only a death by force accuses: a process that says goodbye left by itself.
+    Returns:
+        inconclusive for a process that was never told to stop (see ``cancel-delivered``), or that was slower than its own clean-up.
+    """
+    cleanup = words.seconds(facts.terms.cleanup_s)
+    expected = f"a clean-up of {cleanup} finishes before force is used ({words.numbers(facts.terms, 'cleanup')})"
+    cleaners = [one for one in facts.first_run if one == facts.leader or one.last("cleanup-started") is not None]
+    findings = [_check_one(facts, one, expected) for one in cleaners]
+    verdict = worst(finding.verdict for finding in findings)
+    return next((one for one in findings if one.verdict is verdict), words.inconclusive("nothing was seen to clean up", expected))
+
+
+def _check_one(facts: Facts, member: Member, expected: str) -> Finding:
+    started, finished = member.last("cleanup-started"), member.last("cleanup-finished")
+    death, notice = member.death, facts.notice_of(member)
+    seen_by = "lifeline; pidfd"
+    if started is not None and finished is not None:
+        if said_at_s(finished) <= death.latest_s + ROUNDING_S:
+            took = words.seconds(said_at_s(finished) - said_at_s(started))
+            return Finding(Verdict.KEPT, f"{words.who(member)} finished its clean-up after {took}", expected, seen_by)
+        return words.inconclusive(f"{words.who(member)} says that it finished after it was seen dead", expected, seen_by=seen_by)
+    if not death.is_closed:
+        told = f"had notice {words.after_press(facts, notice.at_s)}" if notice else "was never told to stop"
+        advice = "" if notice else "see cancel-delivered"
+        return words.inconclusive(
+            f"{words.who(member)} {told}, did not finish, and was not seen to die", expected, seen_by=seen_by, advice=advice
+        )
+    if member.died_alone:
+        return words.inconclusive(f"{words.who(member)} left by itself and did not clean up", expected, seen_by=seen_by)
+    if notice is None:
+        observed = f"{words.who(member)} was killed {words.after_press(facts, death.latest_s)}, with no notice at all"
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, "force was used first", ADVICE)
+    return _check_killed(facts, member, said_at_s(notice), expected)
+
+
+def _check_killed(facts: Facts, member: Member, told_s: float, expected: str) -> Finding:
+    death = member.death
+    had = words.between(death, told_s)
+    observed = f"{words.who(member)} was killed {had} after its notice, its clean-up unfinished"
+    seen_by = f"lifeline; pidfd; {words.lateness(facts, told_s, death.latest_s)}"
+    if death.latest_s - told_s < facts.terms.cleanup_s - facts.lateness_s(told_s, death.latest_s):
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, member), ADVICE)
+    return words.inconclusive(observed, expected, seen_by=seen_by, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
+
+
+def _likely(facts: Facts, member: Member) -> str:
+    leader = facts.leader
+    if leader is not None and leader is not member and leader.death.latest_s < member.death.latest_s:
+        return "the leader left first, and what it left behind was killed at once"
+    return "the wrapper waits for less than the clean-up before it uses force, or uses it at once"

@@ -1,0 +1,131 @@
+"""no-survivors: after the deadline nothing of the run is alive, wherever it went."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_cancelcontract.clauses import words
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate, Member, Sight
+from pytest_cancelcontract.finding import Finding, Verdict
+
+ADVICE = "after the grace, SIGKILL everything below a subreaper or in a cgroup, again and again until nothing is left there"
+
+
+def check(facts: Facts) -> Finding:
+    """Judge whether every process of the run was dead at the deadline.
+
+    A process is its pid and its start time: whoever has the pid later is somebody else.
+    Returns:
+        inconclusive when a role is unaccounted for, a process could not be read, or one died within the machine's lateness of
+        the deadline.
+    """
+    terms = facts.terms
+    expected = (
+        f"no process of this run alive at the deadline, {words.seconds(terms.deadline_after_press_s)} after pressed"
+        f" ({words.numbers(terms, 'delivery', 'grace', 'kill_within')})"
+    )
+    if found := survivors(facts):
+        return _broken(facts, found, expected)
+    seen_by = f"pidfd; process table, last {words.after_press(facts, facts.watched_until_s)}"
+    if facts.missing_roles:
+        return words.inconclusive(f"nothing is known of {words.several(facts.missing_roles, ', ')}", expected, seen_by=seen_by)
+    unclear = [one for one in facts.first_run if facts.fate_at(one, facts.deadline_s) not in {Fate.DEAD, Fate.DYING}]
+    if unclear:
+        return _unclear(facts, unclear, expected)
+    gone = f"the last one died {words.after_press(facts, facts.gone.latest_s)}"
+    return Finding(Verdict.KEPT, f"all {len(facts.first_run)} processes of the run are dead, {gone}", expected, seen_by)
+
+
+def survivors(facts: Facts) -> tuple[Member, ...]:
+    """The processes that are proven to have lived on after the deadline."""
+    return tuple(one for one in facts.first_run if _survived(facts, one))
+
+
+def _survived(facts: Facts, member: Member) -> bool:
+    fate, death = facts.fate_at(member, facts.deadline_s), member.death
+    if fate in {Fate.DEAD, Fate.DYING} or member.is_disputed:
+        return False
+    # A death that late is the machine's word against the wrapper's; so is being alive until then.
+    margin = facts.lateness_s(facts.deadline_s, death.latest_s) if death.is_closed else 0.0
+    if death.is_closed and death.latest_s <= facts.deadline_s + margin + ROUNDING_S:
+        return False
+    return fate is Fate.ALIVE or death.earliest_s > facts.deadline_s + margin + ROUNDING_S
+
+
+def _broken(facts: Facts, found: tuple[Member, ...], expected: str) -> Finding:
+    observed = words.several([_describe(facts, one) for one in found])
+    seen_by = "; ".join(f"pid {one.pid}: {_witnesses(facts, one)}" for one in found[: words.LIST_AT_MOST])
+    return Finding(Verdict.BROKEN, observed, expected, seen_by, why(facts, found[0]), ADVICE)
+
+
+def _unclear(facts: Facts, unclear: list[Member], expected: str) -> Finding:
+    observed = words.several([_describe(facts, one) for one in unclear])
+    seen_by = "; ".join(f"pid {one.pid}: {_witnesses(facts, one)}" for one in unclear[: words.LIST_AT_MOST])
+    if all(one.death.is_closed for one in unclear):
+        return words.inconclusive(observed, expected, seen_by=seen_by, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
+    return words.inconclusive(
+        f"neither dead nor alive, as far as can be told: {observed}", expected, seen_by=seen_by, advice=words.SEE_THE_TABLE
+    )
+
+
+def last_sight(member: Member) -> Sight | None:
+    """The last time that the process table showed it."""
+    return next((sight for sight in reversed(member.sights) if not sight.is_dead), None)
+
+
+def _describe(facts: Facts, member: Member) -> str:
+    death, sight = member.death, last_sight(member)
+    where = words.where_from(member, sight)
+    if death.is_closed:
+        return f"{words.who(member)} died {words.after_press(facts, death.latest_s)}; {where}"
+    state = f", state {sight.data.get('state', '?')}" if sight else ""
+    is_seen = math.isfinite(death.earliest_s)
+    alive = f"running {words.seconds(death.earliest_s - facts.pressed_s)} after pressed" if is_seen else "not seen at all"
+    return f"{words.who(member)} {alive}{state}; {where}"
+
+
+def _witnesses(facts: Facts, member: Member) -> str:
+    died = "pidfd, never readable" if member.died_s is None else f"pidfd, readable {words.after_press(facts, member.died_s)}"
+    if member.ended_by_drill:
+        died = "pidfd, readable only when the drill ended it"
+    sights = [one for one in member.sights if one.is_readable]
+    looked = f"process table, last {words.after_press(facts, sights[-1].at_s)}" if sights else "process table, not read"
+    return f"{died}; {looked}; lifeline, {words.last_write(facts, member)}"
+
+
+def why(facts: Facts, member: Member) -> str:
+    """What let this process live on, as far as the evidence tells it."""
+    leader = facts.leader
+    if leader is not None and member.born_s > facts.pressed_s and member.attempt != leader.attempt:
+        return f"the run was started again after the cancel (attempt {member.attempt})"
+    if facts.notice is None and not facts.killed:
+        return "the cancel never reached the run: nothing was signalled and nothing was killed (see cancel-delivered)"
+    if member.death.is_closed:
+        return "force came, or it left by itself, but later than the terms promise"
+    if leader is None or member is leader:
+        notice = facts.notice_of(member)
+        told = f"it had {notice.data.get('by', 'its notice')} and ignored it" if notice else "it was not told to stop"
+        return f"{told}; no force followed"
+    return _why_missed(facts, member, leader)
+
+
+def _why_missed(facts: Facts, member: Member, leader: Member) -> str:
+    sid, leader_sid = (_standing(one, "sid") for one in (member, leader))
+    pgid, leader_pgid = (_standing(one, "pgid") for one in (member, leader))
+    if member.born_s > facts.pressed_s:
+        return "it was started after the cancel, by a process that was being ended: what is killed has to be looked for again"
+    if None not in (sid, leader_sid) and sid != leader_sid:
+        return "it called setsid(), so a signal to the group (or session) of the leader missed it"
+    if None not in (pgid, leader_pgid) and pgid != leader_pgid:
+        return "it is in a process group of its own, so a signal to the leader's group missed it"
+    if leader.death.is_closed:
+        return f"the leader left first ({words.after_press(facts, leader.death.latest_s)}), and the escalation was called off with it"
+    return "it is in the leader's group and ignores the notice; no force followed"
+
+
+def _standing(member: Member, name: str) -> object:
+    sight = last_sight(member)
+    for data in ((sight.data if sight is not None and sight.is_readable else {}), member.held, member.hello):
+        if data.get(name):
+            return data[name]
+    return None

@@ -1,0 +1,52 @@
+"""no-zombies: a wrapper that lives on has waited for what it started."""
+
+from __future__ import annotations
+
+from pytest_cancelcontract.clauses import words
+from pytest_cancelcontract.clauses.facts import Facts, Member, Sight
+from pytest_cancelcontract.finding import Finding, Verdict
+
+ADVICE = "wait for every child that was started, also after it was killed: waitpid(2)"
+
+
+def check(facts: Facts) -> Finding:
+    """Judge whether what started the run left a zombie of it, at the drill's end.
+
+    Zombies of another parent are another's to wait for, and none are left once the parent itself has ended.
+    Returns:
+        inconclusive without the last look, without knowing who started the leader, and for a child of it that is still alive.
+    """
+    expected = "no zombie of this run whose parent is what started it"
+    look = facts.look("end")
+    starters = {str(one.held["parent"]) for one in facts.first_run if one.is_leader and one.held.get("parent")}
+    if look is None:
+        return words.inconclusive("the process table was not read at the end", expected)
+    if not starters:
+        return words.inconclusive("it is not known what started the leader", expected, advice=words.SEE_THE_TABLE)
+    seen_by = f"process table, {words.after_press(facts, look.at_s)}"
+    rows = {one: _sight_at_end(one) for one in facts.first_run}
+    zombies = [one for one, sight in rows.items() if sight and sight.is_dead and sight.data.get("zombie") and _parent(sight) in starters]
+    if zombies:
+        observed = (
+            f"zombies whose parent ({words.several(sorted(starters), ', ')}) lives on: {words.several([words.who(one) for one in zombies])}"
+        )
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, "it started the run and never waited for it", ADVICE)
+    if look.data.get("starter_alive") is False:
+        return Finding(Verdict.KEPT, "what started the run has ended too, so nothing is left for it to wait for", expected, seen_by)
+    unclear = [words.who(one) for one, sight in rows.items() if sight is None or not sight.is_readable]
+    unclear += [f"nothing is known of {role}" for role in facts.missing_roles]
+    if unclear:
+        return words.inconclusive(f"could not be told: {words.several(unclear)}", expected, seen_by=seen_by, advice=words.SEE_THE_TABLE)
+    alive = [words.who(one) for one, sight in rows.items() if sight and not sight.is_dead and _parent(sight) in starters]
+    if alive:
+        observed = f"still alive, so nothing could be waited for: {words.several(alive)}"
+        return words.inconclusive(observed, expected, seen_by=seen_by, advice="see no-survivors")
+    return Finding(Verdict.KEPT, "no zombie of what started the run", expected, seen_by)
+
+
+def _sight_at_end(member: Member) -> Sight | None:
+    return next((sight for sight in member.sights if sight.moment == "end"), None)
+
+
+def _parent(sight: Sight) -> str:
+    return str(sight.data.get("parent") or "")

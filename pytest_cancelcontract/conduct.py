@@ -1,0 +1,208 @@
+"""A drill from beginning to verdict: run it, read its history, judge it, and run it once more where the machine spoilt it.
+
+The only place where acting and judging meet; the history on disk is all that passes between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_cancelcontract.adapters.driver import Driver
+from pytest_cancelcontract.contract import is_spoilt, judge, measure, verdict_of
+from pytest_cancelcontract.drill import run_drill
+from pytest_cancelcontract.finding import Check, Finding, Level, Verdict
+from pytest_cancelcontract.history import History, load
+from pytest_cancelcontract.recorder.client import Recorder
+from pytest_cancelcontract.scenarios import Scenario
+from pytest_cancelcontract.terms import Terms
+
+_NOT_JUDGED = (Verdict.NOT_COVERED, Verdict.NOT_APPLICABLE)
+
+
+class Lanes:
+    """Who may run beside whom: any number of drills share the road, or ``at_most`` of them; one that asks for it has it alone.
+
+    Whoever waits to be alone goes before those that come after, or a steady stream of drills would keep it waiting.
+    """
+
+    def __init__(self, at_most: int | None = None) -> None:
+        if at_most is not None and at_most < 1:
+            raise ValueError(f"at least one lane is needed, got {at_most}")
+        self._at_most = at_most
+        self._changed = threading.Condition()
+        self._sharing = 0
+        self._is_taken = False
+        self._want_alone = 0
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Wait for a lane, and hold it."""
+        with self._changed:
+            self._changed.wait_for(self._has_lane)
+            self._sharing += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._sharing -= 1
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until nobody else is on the road, and keep everybody else off it. Not to be asked for from a lane."""
+        with self._changed:
+            self._want_alone += 1
+            try:
+                self._changed.wait_for(lambda: not self._sharing and not self._is_taken)
+                self._is_taken = True
+            finally:
+                self._want_alone -= 1
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_taken = False
+                self._changed.notify_all()
+
+    def _has_lane(self) -> bool:
+        if self._is_taken or self._want_alone:
+            return False
+        return self._at_most is None or self._sharing < self._at_most
+
+
+@dataclass(frozen=True, slots=True)
+class DrillResult:
+    """One drill and what the clauses say of it.
+
+    ``history`` is the path of the attempt that was judged last; ``attempts`` is 2 where the first was spoilt by the machine.
+    """
+
+    scenario: str
+    verdict: Verdict
+    attempts: int
+    measured: Mapping[str, Any]
+    checks: tuple[Check, ...]
+    history: str
+    wrapper: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-shaped: the entry of the contract's report, with ``not_covered``, ``not_applicable`` and ``wrapper`` beside it."""
+        return {
+            "scenario": self.scenario,
+            "verdict": str(self.verdict),
+            "attempts": self.attempts,
+            "measured": dict(self.measured),
+            "checks": [_check_as_dict(check) for check in self.checks if check.verdict not in _NOT_JUDGED],
+            "not_covered": [self._unjudged(check) for check in self.checks if check.verdict is Verdict.NOT_COVERED],
+            "not_applicable": [self._unjudged(check) for check in self.checks if check.verdict is Verdict.NOT_APPLICABLE],
+            "history": self.history,
+            "wrapper": self.wrapper,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DrillResult:
+        """Read what :meth:`as_dict` wrote; checks that were not judged come last."""
+        rows = [*data["checks"], *data["not_covered"], *data["not_applicable"]]
+        return cls(
+            scenario=data["scenario"],
+            verdict=Verdict(data["verdict"]),
+            attempts=data["attempts"],
+            measured=dict(data["measured"]),
+            checks=tuple(_check_from_dict(data["scenario"], row) for row in rows),
+            history=data["history"],
+            wrapper=data["wrapper"],
+        )
+
+    def _unjudged(self, check: Check) -> dict[str, Any]:
+        return {"scenario": self.scenario, **_check_as_dict(check)}
+
+
+def conduct(
+    recorder: Recorder,
+    driver: Driver,
+    scenario: Scenario,
+    terms: Terms,
+    *,
+    history: Path,
+    wrapper: str | None = None,
+    clauses: Collection[str] | None = None,
+    lanes: Lanes | None = None,
+    progress: Callable[[str, float], None] = lambda _stage, _at_most_s: None,
+) -> DrillResult:
+    """Run a drill and judge it.
+
+    A drill that was spoilt by the machine (late, or a stray signal) is run once more, with no other drill of ``lanes`` beside
+    it. What the first attempt proved broken stays broken: the machine did not do that.
+
+    Args:
+        history: the file that the history is written to; a second attempt writes beside it (``deaf.again.jsonl``).
+        wrapper: what is under test, for the report; the driver's name where it is None.
+        clauses: ids to judge, as far as the scenario can show them; None for all that it can.
+    Raises:
+        DrillError: the drill could not be run.
+        RecorderFailed: the recorder is gone.
+    """
+    lanes = lanes or Lanes()
+    wrapper = driver.name if wrapper is None else wrapper
+    judged = [clause for clause in scenario.clauses if clauses is None or clause in clauses]
+
+    def attempt(number: int, path: Path) -> History:
+        run_drill(recorder, driver, scenario, terms, wrapper=wrapper, history=path, attempt=number, progress=progress)
+        return load(path)
+
+    with lanes.shared():
+        seen = attempt(1, history)
+    checks, attempts = judge(seen, judged), 1
+    if is_spoilt(checks):
+        first_checks = checks
+        progress("waits until it is alone, to run once more: the machine spoilt the first attempt", 0.0)
+        with lanes.alone():
+            seen = attempt(2, history.with_name(f"{history.stem}.again{history.suffix}"))
+        checks, attempts = _keep_proven(judge(seen, judged), first_checks, history), 2
+    return DrillResult(scenario.id, verdict_of(checks), attempts, measure(seen), checks, str(seen.path), wrapper)
+
+
+def _keep_proven(checks: tuple[Check, ...], first: tuple[Check, ...], path: Path) -> tuple[Check, ...]:
+    """The second attempt's checks, but what was proven broken in the first one stays so: running again must not turn it green."""
+    proven = {check.clause: check for check in first if check.verdict is Verdict.BROKEN and not check.finding.spoilt}
+    return tuple(_from_first(proven[check.clause], path) if check.clause in proven else check for check in checks)
+
+
+def _from_first(check: Check, path: Path) -> Check:
+    return replace(check, finding=replace(check.finding, observed=f"{check.finding.observed} (in the first of two attempts, {path})"))
+
+
+def _check_as_dict(check: Check) -> dict[str, Any]:
+    finding = check.finding
+    return {
+        "clause": check.clause,
+        "level": str(check.level),
+        "verdict": str(finding.verdict),
+        "observed": finding.observed,
+        "expected": finding.expected,
+        "why": finding.likely,
+        "try": finding.advice,
+        "seen_by": finding.seen_by,
+        "spoilt": finding.spoilt,
+        "lacks": finding.lacks,
+    }
+
+
+def _check_from_dict(scenario: str, row: Mapping[str, Any]) -> Check:
+    finding = Finding(
+        Verdict(row["verdict"]),
+        observed=row["observed"],
+        expected=row["expected"],
+        seen_by=row["seen_by"],
+        likely=row["why"],
+        advice=row["try"],
+        spoilt=row["spoilt"],
+        lacks=row["lacks"],
+    )
+    return Check(scenario, row["clause"], Level(row["level"]), finding)

@@ -1,0 +1,265 @@
+"""The cancel contract as a table, and the judge who walks it.
+
+Pure: the same history gives the same checks on any machine, a year later.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_cancelcontract.clauses import (
+    cancel_delivered,
+    fresh_start,
+    grace_bounded,
+    grace_given,
+    no_late_writes,
+    no_overlap,
+    no_survivors,
+    no_zombies,
+    outcome_not_early,
+    outcome_not_success,
+    outcome_reported,
+    words,
+)
+from pytest_cancelcontract.clauses.facts import OUTCOME_CAPABILITIES, Facts
+from pytest_cancelcontract.finding import Check, Finding, Level, Verdict, worst
+from pytest_cancelcontract.history import History
+from pytest_cancelcontract.scenarios import by_id
+from pytest_cancelcontract.terms import Terms
+
+LATER = "a later release of pytest-cancelcontract"
+OUTCOME_METHODS = "wait(handle) or outcome(handle) in the adapter"
+
+
+class UnknownClause(ValueError):
+    """No clause of that id; the message lists the ids that exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseRow:
+    """One promise.
+
+    ``check`` is None for a clause that is not judged in this version. ``needs`` names the adapter's capabilities of which it
+    takes one (none: it takes nothing), and ``lacks`` says that for people.
+    """
+
+    id: str
+    level: Level
+    promise: str
+    check: Callable[[Facts], Finding] | None = None
+    needs: tuple[str, ...] = ()
+    lacks: str = ""
+
+    def level_in(self, history: History) -> Level:
+        """How firmly it is promised there: an exit status alone is no record of a cancel."""
+        is_status_only = self.id == "outcome-not-success" and "exit" in history.capabilities
+        return Level.SHOULD if is_status_only else self.level
+
+
+def _outcome(id: str, promise: str, check: Callable[[Facts], Finding]) -> ClauseRow:
+    return ClauseRow(id, Level.MUST, promise, check, OUTCOME_CAPABILITIES, OUTCOME_METHODS)
+
+
+CLAUSES: tuple[ClauseRow, ...] = (
+    ClauseRow("cancel-delivered", Level.MUST, "a press reaches the run within `delivery`, as a notice or as force", cancel_delivered.check),
+    ClauseRow("grace-given", Level.MUST, "a clean-up of `cleanup` seconds is let finish", grace_given.check),
+    ClauseRow(
+        "grace-bounded", Level.MUST, "a run that ignores its notice is gone within `grace` + `kill_within` of it", grace_bounded.check
+    ),
+    ClauseRow("no-survivors", Level.MUST, "after the deadline nothing of the run is alive", no_survivors.check),
+    ClauseRow("no-zombies", Level.SHOULD, "a wrapper that lives on has waited for what it started", no_zombies.check),
+    _outcome(
+        "outcome-reported", "the cancel call returns and the outcome is terminal within `kill_within` of gone", outcome_reported.check
+    ),
+    _outcome("outcome-not-early", "the outcome is terminal no more than `early` before gone", outcome_not_early.check),
+    _outcome("outcome-not-success", "a cancelled run is not called a success, then or after `settle`", outcome_not_success.check),
+    ClauseRow("stays-ended", Level.MUST, "nothing of the task starts again by itself for `retry`"),
+    ClauseRow(
+        "no-late-writes", Level.MUST, "from the handover on the run changes nothing in or beside its workspace", no_late_writes.check
+    ),
+    ClauseRow("fresh-start", Level.MUST, "the next start of the task finds nothing of a run that was killed", fresh_start.check),
+    ClauseRow("no-overlap", Level.MUST, "the next start waits until nothing of the last run is alive", no_overlap.check),
+    ClauseRow("spend-stops", Level.MUST, "the provider's meter stands still `spend_within` after the handover"),
+    ClauseRow("requests-closed", Level.SHOULD, "no request of the run is open at the provider after that"),
+    ClauseRow("floor-holds", Level.MUST, "the run ends by its time limit, also without its wrapper and without a cancel"),
+    ClauseRow("stall-detected", Level.MUST, "a run that makes no progress for `stall_after` is ended, though it is alive"),
+    ClauseRow("heartbeat-steady", Level.MUST, "heartbeats keep coming within `heartbeat_timeout` until the run is gone"),
+    ClauseRow("heartbeat-ends", Level.SHOULD, "heartbeats end with the run"),
+    ClauseRow("lease-fenced", Level.SHOULD, "a wrapper cut off from its engine for `lease` has stopped its run"),
+    ClauseRow("bystander-unharmed", Level.MUST, "cancelling one run leaves another at work, and the test process alive"),
+    ClauseRow("cancel-idempotent", Level.MUST, "a second cancel does no harm"),
+    ClauseRow("cancel-any-time", Level.MUST, "a cancel works before the runner is up, and changes nothing after its end"),
+    ClauseRow("slot-reusable", Level.SHOULD, "the next task runs as usual on the same wrapper"),
+)
+"""Every clause of the contract, in the order in which they are reported."""
+
+
+def clause(id: str) -> ClauseRow:
+    """The row of that id.
+
+    Raises:
+        UnknownClause: there is none.
+    """
+    for row in CLAUSES:
+        if row.id == id:
+            return row
+    raise UnknownClause(f"unknown clause {id!r}; the clauses are {', '.join(row.id for row in CLAUSES)}")
+
+
+def judge(history: History, clauses: Collection[str] | None = None) -> tuple[Check, ...]:
+    """Judge a drill, in report order; whatever the history lacks, every clause gets an answer.
+
+    Args:
+        clauses: ids to judge, whether or not the scenario's row names them; by default those that it names.
+    Raises:
+        UnknownClause: an id that does not exist.
+        UnknownScenario: the header's scenario is not in the table, and no clauses are given.
+    """
+    scenario = str(history.header.get("scenario", ""))
+    wanted = set(by_id(scenario).clauses if clauses is None else clauses)
+    rows = {clause(id).id for id in wanted}
+    facts, trouble = _read(history)
+    found = []
+    for row in CLAUSES:
+        if row.id in rows:
+            finding = _not_covered(row, history) or trouble or _judge_one(row, facts)
+            found.append(Check(scenario, row.id, row.level_in(history), finding))
+    return tuple(found)
+
+
+def _not_covered(row: ClauseRow, history: History) -> Finding | None:
+    if row.check is None:
+        return Finding(Verdict.NOT_COVERED, "", lacks=LATER)
+    if row.needs and not history.capabilities.intersection(row.needs):
+        return Finding(Verdict.NOT_COVERED, "", lacks=row.lacks)
+    return None
+
+
+def _read(history: History) -> tuple[Facts, Finding | None]:
+    """The facts, and why nothing can be judged by them, if so."""
+    facts = Facts(history, Terms())
+    try:
+        facts = Facts(history, Terms.from_dict(history.header["terms"]))
+        return facts, _why_not_judged(facts)
+    except Exception:  # A history that cannot be read proves nothing; what is wrong with it is the evidence.
+        return facts, _raised("the history cannot be read")
+
+
+def _judge_one(row: ClauseRow, facts: Facts) -> Finding:
+    assert row.check is not None
+    try:
+        return row.check(facts)
+    except Exception:  # A clause that raises has judged nothing; its traceback is the evidence.
+        return _raised(f"the clause {row.id} raised")
+
+
+def _raised(what: str) -> Finding:
+    lines = [line.strip() for line in traceback.format_exc().splitlines() if line.strip()]
+    return words.inconclusive(f"{what}: {lines[-1]}", "", seen_by=" | ".join(lines), advice="report this, with the history, as a bug")
+
+
+def _why_not_judged(facts: Facts) -> Finding | None:
+    """What keeps the whole drill from being judged: it must have worked, been pressed, and not been disturbed before."""
+    working = "every process of the run at work when cancel is pressed"
+    problems = words.several([str(one.data.get("what")) for one in facts.history.of("drill", "problem")])
+    if not facts.is_pressed:
+        return words.inconclusive(f"cancel was never pressed{': ' if problems else ''}{problems}", working, seen_by="adapter")
+    if facts.idle_roles:
+        observed = f"the runner never worked: {words.several(facts.idle_roles, ', ')} did not say so before pressed{_unarmed(facts)}"
+        return words.inconclusive(observed, working, seen_by="lifeline", likely=problems)
+    if facts.report is not None and facts.report.answered_s < facts.pressed_s:
+        observed = f"the outcome was {facts.report.outcome!r} already {words.after_press(facts, facts.report.answered_s)}, before pressed"
+        return words.inconclusive(observed, "the run goes on until cancel is pressed", seen_by=f"outcome, by {facts.report.by}")
+    expected = "nothing signals the run before cancel is pressed"
+    if facts.stray_notices:
+        stray = facts.stray_notices[0]
+        observed = (
+            f"{stray.data.get('by', 'a notice')} reached pid {stray.subject.partition(':')[0]} {words.after_press(facts, stray.at_s)}"
+        )
+        return words.inconclusive(f"{observed}, before pressed", expected, seen_by="lifeline", spoilt=True)
+    if facts.early_deaths:
+        killed = facts.early_deaths[0]
+        observed = f"{words.who(killed)} was killed {words.after_press(facts, killed.death.latest_s)}, before pressed"
+        return words.inconclusive(observed, expected, seen_by="pidfd", spoilt=True)
+    return None
+
+
+def _unarmed(facts: Facts) -> str:
+    unarmed = facts.history.first("lifeline", "unarmed")
+    refused = facts.history.first("lifeline", "refused")
+    if unarmed is not None:
+        return f"; it could not prove its habit {unarmed.data.get('habit')}: {unarmed.data.get('why')}"
+    return f"; one was refused: {refused.data.get('reason')}" if refused is not None else ""
+
+
+def verdict_of(checks: Iterable[Check]) -> Verdict:
+    """The worst of all that were judged, whatever their level; none is inconclusive."""
+    return worst(check.verdict for check in checks)
+
+
+def is_spoilt(checks: Iterable[Check]) -> bool:
+    """Whether the machine, and not the wrapper, is why something could not be said."""
+    return any(check.finding.spoilt for check in checks)
+
+
+NOT_MEASURED: dict[str, Any] = {
+    "delivery_s": None,
+    "grace_used_s": None,
+    "cancel_to_gone_s": None,
+    "cancel_to_reported_s": None,
+    "early_s": None,
+    "late_writes": None,
+    "late_tokens": None,
+    "survivors": None,
+    "clock_error_s": None,
+}
+
+
+def measure(history: History) -> dict[str, Any]:
+    """What the drill measured, in seconds and counts; None for what was not, which is never 0.
+
+    ``grace_used_s`` is from the first notice to the first use of force, so None where no force was used. ``early_s`` is from
+    reported to gone, below 0 where gone came first. ``late_writes`` counts entries of the workspace.
+    """
+    facts, trouble = _read(history)
+    if trouble is not None:
+        return dict(NOT_MEASURED)
+    try:
+        return {**NOT_MEASURED, **_durations(facts), **_counts(facts)}
+    except Exception:  # The clauses meet the same trouble, and show it.
+        return dict(NOT_MEASURED)
+
+
+def _durations(facts: Facts) -> dict[str, float | None]:
+    pressed_s = facts.pressed_s
+    came, gone, report = cancel_delivered.delivered(facts), facts.gone, facts.report
+    killed_s = facts.killed[0].died_s if facts.killed else None
+    noticed_s = facts.notice.at_s if facts.notice else None
+    has_used_grace = killed_s is not None and noticed_s is not None and killed_s >= noticed_s
+    error_s = facts.lateness_s(pressed_s, max(facts.watched_until_s, pressed_s))
+    # What was seen by looks only is not a measurement.
+    is_exact = gone.is_closed and gone.earliest_s == gone.latest_s
+    return {
+        "delivery_s": _rounded(came.latest_s - pressed_s) if came.is_closed else None,
+        "grace_used_s": _rounded((killed_s or 0.0) - (noticed_s or 0.0)) if has_used_grace else None,
+        "cancel_to_gone_s": _rounded(gone.latest_s - pressed_s) if is_exact else None,
+        "cancel_to_reported_s": _rounded(report.answered_s - pressed_s) if report else None,
+        "early_s": _rounded(gone.latest_s - report.answered_s) if report and is_exact else None,
+        "clock_error_s": _rounded(error_s) if error_s < float("inf") else None,
+    }
+
+
+def _counts(facts: Facts) -> dict[str, int | None]:
+    survived = no_survivors.check(facts).verdict is not Verdict.INCONCLUSIVE
+    wrote = no_late_writes.check(facts).verdict is not Verdict.INCONCLUSIVE
+    return {
+        "survivors": len(no_survivors.survivors(facts)) if survived else None,
+        "late_writes": len({one.path for one in no_late_writes.late_writes(facts)}) if wrote else None,
+    }
+
+
+def _rounded(value_s: float) -> float:
+    return round(value_s, 6)

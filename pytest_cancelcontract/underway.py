@@ -1,0 +1,324 @@
+"""One drill that is under way: its steps, each a wait for an event or an observation, and its end in every case.
+
+Both ways of running a drill (with an adapter, and step by step in a test) are made of these steps. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pytest_cancelcontract.outcome_watch import OutcomeWatch
+from pytest_cancelcontract.recorder.client import Awaited, OpenDrill, Recorder, RecorderFailed
+from pytest_cancelcontract.run import Run
+from pytest_cancelcontract.scenarios import Scenario
+from pytest_cancelcontract.terms import Terms
+
+Progress = Callable[[str, float], None]
+"""Told at each wait: what is waited for, and at most how many seconds."""
+
+SLICE_S = 0.25
+"""A wait is asked for in pieces of this length, so that it can be given up; what it waits for is still heard at once."""
+OVER_SLACK_S = 5.0
+"""How far beyond its own last limit the recorder may say that a drill is over."""
+TAIL_BYTES = 2048
+
+
+class DrillError(Exception):
+    """A drill could not be run to its end; the message says which side is at fault. No clause is judged."""
+
+
+class WrapperNotStarted(DrillError):
+    """The wrapper could not be started, or ended before its runner worked."""
+
+
+class RunnerNeverWorked(DrillError):
+    """The wrapper runs, but its runner did not come up within ``start``."""
+
+
+class EndedBeforePress(DrillError):
+    """The run was over before cancel was pressed, so there was nothing left to cancel."""
+
+
+class UnderWay:
+    """A drill from its opening to its end; a context manager, so that every way out ends what it started.
+
+    ``run`` is the first run, and notes what is spawned for it.
+    """
+
+    run: Run
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        scenario: Scenario,
+        terms: Terms,
+        *,
+        wrapper: str,
+        capabilities: Sequence[str],
+        history: Path,
+        attempt: int = 1,
+        progress: Progress = lambda _stage, _at_most_s: None,
+    ) -> None:
+        self.terms = terms
+        self.history = history
+        self.pressed_s: float | None = None
+        self.watch: OutcomeWatch | None = None
+        self._recorder = recorder
+        self._scenario = scenario
+        self._progress = progress
+        self._given_up = threading.Event()
+        self._pressed = threading.Event()
+        self._has_ended = False
+        self._why = ""
+        self._drill: OpenDrill | None = None
+        self._capabilities = tuple(capabilities)
+        name = f"{scenario.id}-{secrets.token_hex(4)}"
+        self._header = {
+            "scenario": scenario.id,
+            "run_id": name,
+            "task_id": f"task-{name}",
+            "wrapper": wrapper,
+            "capabilities": list(capabilities),
+            "attempt": attempt,
+        }
+
+    def __enter__(self) -> Self:
+        self._drill = self._recorder.open_drill(header=self._header, habits=self._scenario.habits, terms=self.terms, history=self.history)
+        self.run = self._drill.run
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.finish(self._why or "over")
+            return
+        why = "interrupted" if issubclass(kind, KeyboardInterrupt) else f"{kind.__name__}: {error}".partition("\n")[0]
+        # The first error is the one to be told of; a recorder that is gone has ended everything by itself.
+        with contextlib.suppress(RecorderFailed):
+            self.finish(why)
+
+    # ------------------------------------------------------------------ what is noted
+
+    def observe(self, witness: str, kind: str, *, at_s: float | None = None, **data: Any) -> None:
+        """Add an observation of this side; nothing once the drill has ended."""
+        if self._drill is not None and not self._has_ended:
+            self._recorder.observe(self._drill, witness, kind, at_s=at_s, **data)
+
+    def note_outcome(self, kind: str, *, at_s: float, **data: Any) -> None:
+        """Where an :class:`OutcomeWatch` stores its answers."""
+        # From the watch's own thread; the drill's thread finds out by itself that the recorder is gone.
+        with contextlib.suppress(RecorderFailed):
+            self.observe("outcome", kind, at_s=at_s, **data)
+
+    def note_pressed(self, how: str) -> None:
+        """Stamp the press; to be called immediately before it, in the thread that presses."""
+        self.pressed_s = time.monotonic()
+        try:
+            self.observe("adapter", "pressed", at_s=self.pressed_s, trigger=True, how=how)
+        finally:
+            # Where the recorder is gone, the drill's own thread must go on to find that out.
+            self._pressed.set()
+
+    def note_returned(self, error: str | None) -> None:
+        """Stamp the return of the cancel call."""
+        with contextlib.suppress(RecorderFailed):
+            self.observe("adapter", "cancel-returned", at_s=time.monotonic(), error=error)
+
+    def note_restarted(self, error: str | None) -> None:
+        """Note that the second start has returned, or failed."""
+        with contextlib.suppress(RecorderFailed):
+            self.observe("adapter", "restarted", error=error)
+
+    # ------------------------------------------------------------------ what is waited for
+
+    def until_working(self) -> None:
+        """Wait until every process of the runner works, then store the outcomes that are told from here on.
+
+        Raises:
+            WrapperNotStarted: the wrapper ended first.
+            RunnerNeverWorked: it did not come up in time, could not prove its habits, or the outcome was terminal first.
+            EndedBeforePress: the wrapper's exit is the outcome, and it has exited although the runner works.
+        """
+        ends_s = time.monotonic() + self.terms.start_s
+        self._progress("waits until the runner works", self.terms.start_s)
+        event, is_last_slice = "working-or-exited", False
+        while True:
+            got = self._wait_a_slice(event, ends_s)
+            if got.state["working"]:
+                break
+            if got.reached and self._has_exited(got):
+                if not self._may_have_left(got):
+                    raise WrapperNotStarted(self._exited_text(got))
+                event = "working"
+            elif got.reached or is_last_slice or time.monotonic() >= ends_s:
+                raise RunnerNeverWorked(self._never_worked_text(got))
+            # What ends a run may be reported before its last message is read: one more look, then it never worked.
+            is_last_slice = self.watch is not None and self.watch.terminal is not None
+        if self._has_exited(got) and "exit" in self._capabilities:
+            raise EndedBeforePress(self._exited_text(got))
+        if self.watch is not None:
+            self.watch.tell()
+
+    def refuse_early_end(self) -> None:
+        """Refuse to go on where the outcome was terminal before the press.
+
+        Raises:
+            EndedBeforePress: it was.
+        """
+        told = self.watch.terminal if self.watch is not None else None
+        if told is not None and (self.pressed_s is None or told.ended_s < self.pressed_s):
+            raise EndedBeforePress(
+                f"the run was over before cancel was pressed: its outcome was {told.outcome!s} already."
+                f" The wrapper's side ended it; nothing was left to cancel.{self.output_tail()}"
+            )
+
+    def until_pressed(self, at_most_s: float) -> bool:
+        """Wait until the press was stamped, in whatever thread."""
+        return self._pressed.wait(at_most_s)
+
+    def second_run(self) -> Run:
+        """A second run of the same task, under an id of its own."""
+        if self._drill is None:
+            raise DrillError("the drill was never opened")
+        return self._recorder.second_run(self._drill, f"{self._drill.run.id}-again")
+
+    def until_handover(self) -> None:
+        """Wait until a replacement may run: the outcome was reported, or the deadline has passed."""
+        at_most_s = self._left_s(self.terms.deadline_after_press_s + OVER_SLACK_S)
+        self._progress("waits until the handover", at_most_s)
+        self._wait("handover", at_most_s)
+
+    def until_second_works(self) -> bool:
+        """Wait until the second run has looked for what the first one left; False where it did not come in time."""
+        self._progress("waits until the second run works", self.terms.start_s)
+        looked: int = self._wait("second-working-or-exited", self.terms.start_s).state["looked"]
+        return looked > 1
+
+    def until_over(self) -> None:
+        """Wait until everything is quiet, or the last limit has passed; then ask for the outcome once more."""
+        terms = self.terms
+        last_limit_s = terms.deadline_after_press_s + terms.kill_within_s + terms.settle_s
+        # A second run may have come up long behind the first one's last limit; it is watched for a while as well.
+        at_most_s = max(self._left_s(last_limit_s), terms.settle_s) + OVER_SLACK_S
+        self._progress("waits until everything is over", at_most_s)
+        if not self._wait("over", at_most_s).reached:
+            self.observe("drill", "problem", what=f"the drill was not over {at_most_s:.3g} s after it was waited for")
+        if self.watch is not None:
+            self.watch.once_more()
+
+    def give_up(self) -> None:
+        """End the waits that are under way in other threads."""
+        self._given_up.set()
+
+    # ------------------------------------------------------------------ the end
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the history is closed."""
+        return self._has_ended
+
+    def finish(self, why: str) -> None:
+        """Take the last looks, end what is alive, close the history, remove the folder; safe to call twice.
+
+        Raises:
+            RecorderFailed: the recorder is gone; the history ends where it did.
+        """
+        if self._has_ended or self._drill is None:
+            return
+        if self.watch is not None:
+            self.watch.stop()
+        self._has_ended = True
+        self.give_up()
+        try:
+            self._recorder.finish(self._drill, why)
+        finally:
+            # Also when the user presses Ctrl-C again while the last looks are taken.
+            with contextlib.suppress(RecorderFailed):
+                self._recorder.discard(self._drill)
+
+    # ------------------------------------------------------------------ words
+
+    def output_tail(self) -> str:
+        """The end of what the wrapper printed, as lines to put below a message; ``""`` where the recorder did not start it."""
+        if self._drill is None or self._has_ended:
+            return ""
+        with contextlib.suppress(RecorderFailed):
+            output = self._recorder.wait(self._drill, "working", at_most_s=0.0).state.get("output")
+            if output:
+                text = read_tail(Path(output))
+                return f"\nThe wrapper's output ends with:\n{text}" if text else "\nThe wrapper printed nothing."
+        return ""
+
+    def _exited_text(self, got: Awaited) -> str:
+        status = got.state["wrapper"]["status"]
+        ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        missing = ", ".join(got.state["missing_roles"])
+        when = f"before the runner worked (still missing: {missing})" if missing else "before cancel was pressed, although its run works"
+        # Status 0 is what a client says that has handed its run to somebody else.
+        hint = " A command that ends while its run goes on belongs to --cancel-start, or into an adapter." if status == 0 else ""
+        return f"the wrapper {ended} {when}.{hint}{self._problems(got)}{self.output_tail()}"
+
+    def _never_worked_text(self, got: Awaited) -> str:
+        told = self.watch.terminal if self.watch is not None else None
+        if told is not None:
+            what = f"the outcome was {told.outcome!s} before the runner worked"
+        elif got.reached:
+            what = "the runner came up but cannot be used"
+        else:
+            what = f"the runner did not work within {self.terms.start_s:g} s (start, from {self.terms.origin('start')})"
+        came = "" if got.state["attempts"] else "; no runner said hello at all, so the wrapper may not have started it"
+        missing = ", ".join(got.state["missing_roles"]) or "none"
+        return f"{what} (still missing: {missing}){came}.{self._problems(got)}{self.output_tail()}"
+
+    @staticmethod
+    def _problems(got: Awaited) -> str:
+        return "".join(f"\n  {problem}" for problem in got.state["problems"])
+
+    # ------------------------------------------------------------------ waiting
+
+    def _wait(self, event: str, at_most_s: float) -> Awaited:
+        ends_s = time.monotonic() + at_most_s
+        while True:
+            got = self._wait_a_slice(event, ends_s)
+            if got.reached or time.monotonic() >= ends_s:
+                return got
+
+    def _wait_a_slice(self, event: str, ends_s: float) -> Awaited:
+        if self._drill is None or self._given_up.is_set():
+            raise DrillError(f"the drill has ended; {event!r} is not waited for any more")
+        left_s = max(0.0, ends_s - time.monotonic())
+        return self._recorder.wait(self._drill, event, at_most_s=min(left_s, SLICE_S))
+
+    def _left_s(self, after_press_s: float) -> float:
+        since_s = 0.0 if self.pressed_s is None else time.monotonic() - self.pressed_s
+        return max(0.0, after_press_s - since_s)
+
+    @staticmethod
+    def _has_exited(got: Awaited) -> bool:
+        return bool(got.state["wrapper"] and got.state["wrapper"]["exited"])
+
+    def _may_have_left(self, got: Awaited) -> bool:
+        """A client that hands its run to a service and leaves well; not so where its exit is the outcome."""
+        return got.state["wrapper"]["status"] == 0 and "exit" not in self._capabilities
+
+
+def read_tail(path: Path) -> str:
+    """The last 2 kB of a wrapper's output as printable text; it may be any bytes at all, terminal commands included."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES))
+            text = file.read().decode("utf-8", "backslashreplace")
+    except OSError:
+        return ""
+    return "".join(letter if letter in "\n\t" or letter.isprintable() else _escaped(letter) for letter in text).strip("\n")
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,271 @@
+# ruff: noqa: ARG002, ARG005 - an adapter's method takes what it is given, needed or not
+"""Driving adapters that answer, block, raise, or are not what they should be."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, cast
+
+import pytest
+
+from pytest_cancelcontract.adapters.driver import Driver, Question
+from pytest_cancelcontract.adapters.protocol import Adapter, Outcome, call_left_s
+from pytest_cancelcontract.run import Run
+
+RUN = cast("Run", object())
+
+
+class Plain:
+    """Answers at once, in plain threads."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, object]] = []
+        self.answer: Any = "running"
+
+    def start(self, run: Run) -> str:
+        self.seen.append(("start", run))
+        return "the handle"
+
+    def cancel(self, handle: str) -> None:
+        self.seen.append(("cancel", handle))
+
+    def outcome(self, handle: str) -> Any:
+        self.seen.append(("outcome", handle))
+        return self.answer
+
+
+class OnLoop:
+    """Answers from coroutines, all on one loop."""
+
+    def __init__(self) -> None:
+        self.loops: set[object] = set()
+        self.was_cancelled = threading.Event()
+        self.is_waiting = threading.Event()
+
+    async def start(self, run: Run) -> asyncio.Event:
+        self.loops.add(asyncio.get_running_loop())
+        return asyncio.Event()
+
+    async def cancel(self, handle: asyncio.Event) -> None:
+        self.loops.add(asyncio.get_running_loop())
+        handle.set()
+
+    async def wait(self, handle: asyncio.Event) -> Outcome:
+        self.loops.add(asyncio.get_running_loop())
+        self.is_waiting.set()
+        try:
+            await handle.wait()
+        except asyncio.CancelledError:
+            self.was_cancelled.set()
+            raise
+        return Outcome.CANCELLED
+
+    async def close(self) -> None:
+        self.loops.add(asyncio.get_running_loop())
+
+
+class Stuck(Plain):
+    """Its methods block until the test lets them go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+
+    def cancel(self, handle: str) -> None:
+        self.let_go.wait(30)
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[Driver]]:
+    made: list[Driver] = []
+    yield made
+    for driver in made:
+        driver.close(within_s=1.0)
+
+
+def _started(adapter: Adapter, drivers: list[Driver]) -> tuple[Driver, int]:
+    driver = Driver(adapter)
+    drivers.append(driver)
+    handle = driver.ask(Question("start", run=RUN), within_s=5).handle
+    assert handle is not None
+    return driver, handle
+
+
+def test_the_handle_stays_on_this_side(drivers: list[Driver]) -> None:
+    adapter = Plain()
+    driver, handle = _started(adapter, drivers)
+    assert driver.ask(Question("cancel", handle), within_s=5).error is None
+    assert driver.ask(Question("outcome", handle), within_s=5).outcome is Outcome.RUNNING
+    assert isinstance(handle, int)
+    assert adapter.seen == [("start", RUN), ("cancel", "the handle"), ("outcome", "the handle")]
+
+
+def test_an_answer_carries_the_times_around_the_call(drivers: list[Driver]) -> None:
+    driver, handle = _started(Plain(), drivers)
+    before = time.monotonic()
+    answer = driver.ask(Question("outcome", handle), within_s=5)
+    assert before <= answer.began_s <= answer.ended_s <= time.monotonic()
+
+
+class _Foreign(Enum):
+    CANCELLED = "cancelled"
+
+
+@pytest.mark.parametrize("value", [None, True, 0, "canceled", "CANCELLED", b"cancelled", _Foreign.CANCELLED])
+def test_an_answer_that_is_no_outcome_is_an_error_that_names_it(value: object, drivers: list[Driver]) -> None:
+    adapter = Plain()
+    driver, handle = _started(adapter, drivers)
+    adapter.answer = value
+    answer = driver.ask(Question("outcome", handle), within_s=5)
+    assert answer.outcome is None
+    assert answer.error == f"outcome must answer with one of running, cancelling, cancelled, failed, succeeded, got {value!r}"
+
+
+@pytest.mark.parametrize("error", [ValueError("no such\njob"), SystemExit(3), KeyboardInterrupt(), pytest.fail.Exception("in the adapter")])
+def test_whatever_an_adapter_raises_is_an_answer(error: BaseException, drivers: list[Driver]) -> None:
+    class Raises(Plain):
+        def cancel(self, handle: str) -> None:
+            raise error
+
+    driver, handle = _started(Raises(), drivers)
+    answer = driver.ask(Question("cancel", handle), within_s=5)
+    assert answer.error is not None
+    assert answer.error.startswith(type(error).__name__)
+    assert "\n" not in answer.error
+    assert "in cancel" in answer.trace
+
+
+def test_a_call_that_blocks_does_not_block_its_caller(drivers: list[Driver]) -> None:
+    adapter = Stuck()
+    driver, handle = _started(adapter, drivers)
+    answer = driver.ask(Question("cancel", handle), within_s=0.05)
+    assert answer.is_overrun
+    assert answer.error is not None
+    assert answer.error.startswith("cancel did not return within 0.05")
+    assert driver.ask(Question("outcome", handle), within_s=5).outcome is Outcome.RUNNING
+    adapter.let_go.set()
+
+
+def test_what_is_done_around_a_call_is_done_in_its_thread_and_in_order(drivers: list[Driver]) -> None:
+    adapter = Plain()
+    driver, handle = _started(adapter, drivers)
+    order: list[str] = []
+    threads: set[str] = set()
+
+    def before() -> None:
+        threads.add(threading.current_thread().name)
+        order.append(f"before, calls made: {len(adapter.seen)}")
+
+    def after(error: str | None) -> None:
+        order.append(f"after, calls made: {len(adapter.seen)}, error: {error}")
+
+    assert driver.begin(Question("cancel", handle), within_s=5, before=before, after=after).answer().error is None
+    assert order == ["before, calls made: 1", "after, calls made: 2, error: None"]
+    assert threads == {"cancelcontract-cancel"}
+
+
+def test_coroutines_share_one_loop_that_ends_with_the_driver() -> None:
+    adapter = OnLoop()
+    driver = Driver(adapter)
+    handle = driver.ask(Question("start", run=RUN), within_s=5).handle
+    waiting = driver.begin(Question("wait", handle), within_s=5)
+    assert driver.ask(Question("cancel", handle), within_s=5).error is None
+    assert waiting.answer().outcome is Outcome.CANCELLED
+    closed = driver.close()
+    assert closed is not None
+    assert closed.error is None
+    assert len(adapter.loops) == 1
+    loop = adapter.loops.pop()
+    assert isinstance(loop, asyncio.AbstractEventLoop)
+    assert loop.is_closed()
+    assert driver.close() is None
+
+
+def test_forgetting_a_run_cancels_the_coroutine_that_waits_for_it(drivers: list[Driver]) -> None:
+    adapter = OnLoop()
+    driver, handle = _started(adapter, drivers)
+    driver.begin(Question("wait", handle), within_s=60)
+    assert adapter.is_waiting.wait(5)
+    driver.forget(handle)
+    assert adapter.was_cancelled.wait(5)
+    assert "LookupError" in str(driver.ask(Question("wait", handle), within_s=5).error)
+
+
+def test_forgetting_a_run_lets_go_of_whoever_waits_for_a_thread(drivers: list[Driver]) -> None:
+    adapter = Stuck()
+    driver, handle = _started(adapter, drivers)
+    call = driver.begin(Question("cancel", handle), within_s=60)
+    driver.forget(handle)
+    answer = call.answer()
+    assert (answer.error, answer.is_overrun) == ("cancel was given up", True)
+    adapter.let_go.set()
+
+
+def test_closing_ends_the_coroutines_that_are_left() -> None:
+    adapter = OnLoop()
+    driver = Driver(adapter)
+    handle = driver.ask(Question("start", run=RUN), within_s=5).handle
+    driver.begin(Question("wait", handle), within_s=60)
+    assert adapter.is_waiting.wait(5)
+    driver.close()
+    assert adapter.was_cancelled.is_set()
+
+
+def test_a_plain_method_may_return_an_awaitable(drivers: list[Driver]) -> None:
+    class Mixed(Plain):
+        def outcome(self, handle: str) -> Any:
+            async def answer() -> str:
+                return "failed"
+
+            return answer()
+
+    driver, handle = _started(Mixed(), drivers)
+    assert driver.ask(Question("outcome", handle), within_s=5).outcome is Outcome.FAILED
+
+
+def test_a_wait_that_returns_too_early_is_an_error(drivers: list[Driver]) -> None:
+    class Hasty(Plain):
+        def wait(self, handle: str) -> str:
+            return "cancelling"
+
+    driver, handle = _started(Hasty(), drivers)
+    answer = driver.ask(Question("wait", handle), within_s=5)
+    assert answer.error == "wait must block until the outcome is cancelled, failed or succeeded, got 'cancelling'"
+
+
+def test_a_call_knows_when_its_caller_stops_waiting(drivers: list[Driver]) -> None:
+    left: list[float] = []
+
+    class Looks(Plain):
+        def cancel(self, handle: str) -> None:
+            left.append(call_left_s(99))
+
+    driver, handle = _started(Looks(), drivers)
+    driver.ask(Question("cancel", handle), within_s=5)
+    assert 4 < left[0] <= 5
+    assert call_left_s(99) == 99
+
+
+@pytest.mark.parametrize(
+    ("adapter", "message"),
+    [
+        pytest.param(object(), "object lacks start(run) and cancel(handle)", id="neither method"),
+        pytest.param(type("OnlyStart", (), {"start": lambda self, run: None})(), "OnlyStart lacks cancel(handle)", id="one method"),
+        pytest.param(Plain, "an adapter must be an object, got the class Plain; write Plain()", id="a class"),
+        pytest.param(None, "NoneType lacks", id="nothing"),
+    ],
+)
+def test_what_is_no_adapter_is_refused_by_name(adapter: object, message: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        Driver(cast("Adapter", adapter))
+    assert message in str(refused.value)
+
+
+def test_capabilities_are_the_optional_methods_that_exist() -> None:
+    assert Driver(Plain()).capabilities() == ("outcome",)
+    assert Driver(OnLoop()).capabilities() == ("wait",)
+    assert Driver(Stuck()).name == "Stuck"

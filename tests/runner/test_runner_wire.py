@@ -1,0 +1,81 @@
+"""The hand-written encoder says what json would, and connections go to the first address that answers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from uncooperative_runner.wire import NoRecorder, connect, encode
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        False,
+        0,
+        -12,
+        1 << 70,
+        1.5,
+        -0.0,
+        1e-9,
+        12345.678901,
+        "",
+        "plain",
+        'quote " backslash \\ slash /',
+        "newline \n tab \t return \r bell \a null \0 delete \x7f",
+        "é, 漢字, \u2028",
+        "beyond 16 bits: 😀",
+        "undecodable: " + b"\xff\xfe".decode("utf-8", "surrogateescape"),
+        [],
+        {},
+        [1, [2, ["three", None]], {"four": 5.0}],
+        {"é\n": {"nested": [True]}},
+    ],
+    ids=repr,
+)
+def test_what_is_encoded_is_read_back_by_json(value: object) -> None:
+    text = encode(value)
+    assert json.loads(text) == value
+    assert text.isascii()
+    assert "\n" not in text
+
+
+def test_numbers_that_json_lacks_become_null() -> None:
+    assert encode([float("inf"), float("-inf"), float("nan")]) == "[null,null,null]"
+
+
+def test_enums_and_tuples_are_encoded_as_what_they_are() -> None:
+    assert encode({"signal": signal.SIGTERM, "pair": (1, 2)}) == '{"signal":15,"pair":[1,2]}'
+
+
+def test_what_has_no_json_is_refused() -> None:
+    with pytest.raises(TypeError, match="no JSON for a bytes"):
+        encode(b"bytes")
+
+
+def test_connect_takes_the_first_address_that_answers(tmp_path: Path) -> None:
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(tmp_path / "stale"))
+    stale.close()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        address = f"tcp:127.0.0.1:{listener.getsockname()[1]}"
+        connection, used = connect([f"unix:{tmp_path}/missing", f"unix:{tmp_path}/stale", "abstract:cc-nobody-here", address])
+        assert used == address
+        assert not connection.get_inheritable()
+        connection.close()
+
+
+def test_without_an_answer_each_address_is_given_with_its_reason(tmp_path: Path) -> None:
+    addresses = [f"unix:{tmp_path}/missing", "unix:" + "long/" * 50, "tcp:127.0.0.1:no-port", "tcp:127.0.0.1:99999"]
+    with pytest.raises(NoRecorder) as refused:
+        connect(addresses)
+    for address in addresses:
+        assert address in str(refused.value)

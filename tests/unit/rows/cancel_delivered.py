@@ -1,0 +1,30 @@
+"""Rows for cancel-delivered; the limit is +5 s."""
+
+from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, Row, clock, notice, plus, story, terms, without
+
+NOTHING = story(told=None, deaths=None)
+SLOW = story(told=4.0, deaths=4.2, reported=4.5)
+ROWS = (
+    Row("a notice in time is kept", story(), KEPT, says=["SIGTERM reached pid 4700 0.1 s after pressed"]),
+    Row("force without notice in time is kept", story(told=None), KEPT, says=["was killed, without notice"]),
+    Row("a notice exactly at the limit is kept", story(told=5.0, deaths=5.2, reported=5.5, returns=5.5), KEPT),
+    Row("a notice after the limit is broken", story(told=5.5, deaths=5.7, reported=6.0, returns=6.0), BROKEN, says=["5.5 s after pressed"]),
+    Row("nothing at all is broken once the limit was watched", NOTHING, BROKEN, says=["no notice and no force", "nobody told the run"]),
+    Row("a term is named with its origin", NOTHING, BROKEN, terms(delivery=1.5), says=["(delivery 1.5; delivery from marker)"]),
+    Row("nothing is inconclusive when the limit was not watched", story(told=None, deaths=None, end=3.0), INCONCLUSIVE, spoilt=True),
+    Row(
+        "a notice too close to the limit for this machine", story(told=4.99, deaths=5.2, reported=5.5, late=0.05), INCONCLUSIVE, spoilt=True
+    ),
+    Row("a notice too closely after the limit", story(told=5.01, deaths=5.2, reported=5.5, late=0.05), INCONCLUSIVE, spoilt=True),
+    Row("without the clock no timing is believed", without(story(), "clock"), INCONCLUSIVE, spoilt=True),
+    Row(
+        "a clock that was silent for seconds was late by them",
+        plus(without(SLOW, "clock"), *clock(-2, 1), *clock(3.9, 6)),
+        INCONCLUSIVE,
+        spoilt=True,
+    ),
+    Row("an end by itself, with goodbye and without notice, is no delivery", story(told=None, goodbyes=["leader"], end=8.0), BROKEN),
+    Row("a kill by the drill's own clearing up is no delivery", story(told=None, deaths=20.0, end=13.0), BROKEN),
+    Row("the notice of a reused pid is nobody's of the run", plus(NOTHING, notice(0.1, subject="4700:9999")), BROKEN),
+    Row("the notice of any process counts", story(told={"daemon": 0.3}, deaths={"leader": 0.5, "daemon": 0.6}, reported=1.0), KEPT),
+)

@@ -1,0 +1,36 @@
+"""Rows for grace-given; the clean-up takes 1 s."""
+
+from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, Row, died, held, hello, notice, plus, says, story, terms, without
+
+CLEAN = story(told=0.1, cleans=(0.1, 1.1), deaths=1.2, goodbyes=["leader"], reported=1.5, returns=1.5)
+CUT = story(told=0.1, cleans=(0.1, None), deaths=0.6, reported=0.9, returns=0.9)
+CHILD = (hello(-1.0, "deaf-child"), held(-1.0, "deaf-child"), notice(0.1, "deaf-child"), says("cleanup-started", 0.1, "deaf-child"))
+ROWS = (
+    Row("a clean-up that finishes is kept", CLEAN, KEPT, says=["finished its clean-up after 1.0 s"]),
+    Row("a clean-up cut short is broken", CUT, BROKEN, says=["0.5 s after its notice, its clean-up unfinished"]),
+    Row("killed without notice is broken", story(told=None, reported=0.9), BROKEN, says=["with no notice at all", "force was used first"]),
+    Row("a clean-up that finishes exactly as it dies is kept", story(told=0.1, cleans=(0.1, 1.1), deaths=1.1, reported=1.5), KEPT),
+    Row(
+        "killed exactly when the clean-up was due, unfinished: the runner was slow",
+        story(told=0.1, cleans=(0.1, None), deaths=1.1, reported=1.5),
+        INCONCLUSIVE,
+        spoilt=True,
+    ),
+    Row(
+        "killed just before it was due, on a machine that late",
+        story(told=0.1, cleans=(0.1, None), deaths=1.05, reported=1.5, late=0.1),
+        INCONCLUSIVE,
+        spoilt=True,
+    ),
+    Row("a longer clean-up was promised", CLEAN, KEPT, terms(cleanup=0.8)),
+    Row("never told and alive", story(told=None, deaths=None), INCONCLUSIVE, says=["was never told to stop", "see cancel-delivered"]),
+    Row("told and never seen to die", story(told=0.1, cleans=(0.1, None), deaths=None), INCONCLUSIVE),
+    Row("left by itself without a clean-up", story(goodbyes=["leader"]), INCONCLUSIVE, says=["left by itself"]),
+    Row("the death of a reused pid is not the cleaner's", plus(without(CUT, "process-table.died"), died(0.3, subject="4700:9999")), BROKEN),
+    Row("a child whose leader has left is killed in its clean-up", plus(CLEAN, *CHILD, died(0.4, "deaf-child")), BROKEN),
+    Row(
+        "a child whose leader has left finishes",
+        plus(CLEAN, *CHILD, says("cleanup-finished", 1.1, "deaf-child"), died(1.3, "deaf-child")),
+        KEPT,
+    ),
+)

@@ -1,0 +1,106 @@
+"""Rows for no-survivors; the deadline is +12 s."""
+
+from tests.unit.builders import (
+    BROKEN,
+    INCONCLUSIVE,
+    KEPT,
+    PRESSED_S,
+    Row,
+    died,
+    held,
+    hello,
+    look,
+    look_again,
+    plus,
+    row,
+    story,
+    terms,
+    without,
+)
+
+CHILD = "4711:1001"
+BOTH = {"leader": 0.2, "deaf-child": 5.3}
+GONE = story(deaths=BOTH, reported=5.5)
+LIVES = story(deaths={"leader": 0.2, "deaf-child": None})
+AT_DEADLINE = story(deaths={"leader": 0.2, "deaf-child": 12.0}, reported=12.2)
+AFTER = story(deaths={"leader": 0.2, "deaf-child": 12.5}, reported=12.7)
+BUSY = look_again(without(AFTER, "process-table.look", moment="handover"), "deadline", row("leader", "gone"), row("deaf-child", "dying"))
+DYING = [one for one in BUSY if not (one.kind == "wrote" and one.at_s > PRESSED_S)]
+STRANGER = row("deaf-child", subject="4711:7777")
+RETRY = (hello(13.0, subject="4900:1", attempt="k3f9-9", roles=["leader"]), held(13.0, subject="4900:1", attempt="k3f9-9"))
+ROWS = (
+    Row("all dead before the deadline is kept", GONE, KEPT, says=["all 2 processes", "the last one died +5.3 s"]),
+    Row("dead exactly at the deadline is kept", AT_DEADLINE, KEPT),
+    Row(
+        "alive at the end is broken",
+        LIVES,
+        BROKEN,
+        says=[
+            "pid 4711 (start 1001, deaf-child) running 12.7 s after pressed",
+            "parent 50, group 4700, session 4700",
+            "the leader left first",
+        ],
+    ),
+    Row("the deadline names its terms", LIVES, BROKEN, terms(grace=3), says=["delivery 5 + grace 3 + kill_within 2; grace from marker"]),
+    Row("dead half a second after the deadline is broken", AFTER, BROKEN, says=["died +12.5 s"]),
+    Row(
+        "dead after the deadline by less than the machine's lateness",
+        story(deaths={"leader": 0.2, "deaf-child": 12.02}, reported=12.2, late=0.05),
+        INCONCLUSIVE,
+        spoilt=True,
+    ),
+    Row("exiting at the deadline and dead soon after is kept", DYING, KEPT),
+    Row("exiting at the deadline, and still writing after it, is broken", BUSY, BROKEN),
+    Row(
+        "exiting at the deadline and still there at the end is broken",
+        look_again(
+            look_again(story(deaths={"leader": 0.2, "deaf-child": None}, end=15.0), "deadline", row("deaf-child", "dying")),
+            "end",
+            row("deaf-child", "dying"),
+        ),
+        BROKEN,
+    ),
+    Row("a zombie without a living thread is dead", look_again(GONE, "end", row("leader", "gone"), row("deaf-child", "Z")), KEPT),
+    Row(
+        "a zombie whose threads live on is alive",
+        look_again(LIVES, "deadline", row("leader", "gone"), row("deaf-child", "Z", alive=True, threads_alive=2)),
+        BROKEN,
+    ),
+    Row("a stopped process is alive", look_again(LIVES, "end", row("deaf-child", "T")), BROKEN, says=["state T"]),
+    Row("a reused pid that is alive is somebody else", look_again(GONE, "end", row("leader", "gone"), STRANGER), KEPT),
+    Row(
+        "a reused pid is no proof of the first one's death either",
+        plus(without(GONE, "process-table.died", "process-table.look"), died(0.2), look("deadline", 12.0, STRANGER)),
+        INCONCLUSIVE,
+    ),
+    Row(
+        "a process that cannot be read is neither dead nor alive",
+        look_again(look_again(LIVES, "deadline", row("deaf-child", "?")), "end", row("deaf-child", "?")),
+        INCONCLUSIVE,
+        says=["neither dead nor alive"],
+    ),
+    Row("the end of a lifeline is no death", without(GONE, "process-table"), INCONCLUSIVE),
+    Row(
+        "a role that never came is unaccounted for",
+        without(without(GONE, "process-table.held", subject=CHILD), "lifeline.hello", subject=CHILD),
+        INCONCLUSIVE,
+    ),
+    Row("a death by the drill's own clearing up is a survivor's", plus(LIVES, died(12.75, "deaf-child")), BROKEN),
+    Row(
+        "a session of its own explains it",
+        story(deaths={"leader": 0.2, "daemon": None}),
+        BROKEN,
+        says=["called setsid()", "session 4712", "parent 1"],
+    ),
+    Row("never delivered explains it", story(told=None, deaths=None), BROKEN, says=["the cancel never reached the run"]),
+    Row("the leader itself ignores the notice", story(deaths=None), BROKEN, says=["it had SIGTERM and ignored it; no force followed"]),
+    Row(
+        "a run that is started again after the cancel",
+        plus(story(end=14.0), *RETRY, died(13.9, subject="4900:1")),
+        BROKEN,
+        says=["started again"],
+    ),
+    Row(
+        "the witnesses of the table contradict each other", look_again(GONE, "end", row("leader", "gone"), row("deaf-child")), INCONCLUSIVE
+    ),
+)

@@ -1,0 +1,142 @@
+"""The shared readings: lateness, spans, fates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pytest
+
+from pytest_cancelcontract.clauses import words
+from pytest_cancelcontract.clauses.facts import Facts, Fate, NotPressed, Span, Timing
+from pytest_cancelcontract.history import Observation
+from pytest_cancelcontract.terms import Terms, settle_terms
+from tests.unit.builders import clock, died, history, look, look_again, plus, pressed, returned, row, saw, story, without
+
+SOON = story(deaths=5.0)
+EXITING = row("leader", "dying")
+
+
+def of(seen: Iterable[Observation]) -> Facts:
+    return Facts(history(seen), settle_terms({}))
+
+
+def test_without_a_press_nothing_can_be_reckoned() -> None:
+    with pytest.raises(NotPressed):
+        _ = of([]).deadline_s
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "late"),
+    [
+        pytest.param(0.0, 1.0, 0.002, id="the worst of the window"),
+        pytest.param(2.3, 2.4, 0.3, id="a window within one spell"),
+        pytest.param(2.5, 2.6, 0.3, id="a window that touches a spell"),
+        pytest.param(0.0, 3.0, 0.3, id="a window with a bad spell in it"),
+        pytest.param(9.0, 9.5, math.inf, id="a window that the clock says nothing of"),
+        pytest.param(0.0, 5.5, 2.5, id="a silence is a lateness"),
+    ],
+)
+def test_lateness(since: float, until: float, late: float) -> None:
+    bad = saw("clock", "lateness", 2.5, since_s=102.25, worst_s=0.3)
+    read = of([pressed(), *clock(-1, 2.25, 0.002), bad, *clock(2.5, 3.0, 0.001)])
+    assert read.lateness_s(100 + since, 100 + until) == pytest.approx(late)
+
+
+@pytest.mark.parametrize(
+    ("event", "late", "timing"),
+    [
+        pytest.param(Span(102.0, 102.0), 0.0, Timing.WITHIN, id="exactly at the limit"),
+        pytest.param(Span(102.01, 102.01), 0.0, Timing.BEYOND, id="just beyond"),
+        pytest.param(Span(102.01, 102.01), 0.02, Timing.TOO_CLOSE, id="beyond by less than the lateness"),
+        pytest.param(Span(101.99, 101.99), 0.02, Timing.TOO_CLOSE, id="within by less than the lateness"),
+        pytest.param(Span(101.0, 103.0), 0.0, Timing.UNKNOWN, id="an interval over the limit"),
+        pytest.param(Span(100.5, 101.0), 0.0, Timing.WITHIN, id="an interval before it"),
+        pytest.param(Span(104.0, math.inf), 0.0, Timing.BEYOND, id="not yet, well beyond"),
+        pytest.param(Span(101.0, math.inf), 0.0, Timing.UNKNOWN, id="not yet, before it"),
+        pytest.param(Span(99.0, 99.0), 0.0, Timing.WITHIN, id="before the beginning"),
+    ],
+)
+def test_against_a_limit_of_two_seconds(event: Span, late: float, timing: Timing) -> None:
+    assert of([pressed(), *clock(-2, 8, late)]).against(2.0, since_s=100.0, event=event) is timing
+
+
+def test_a_verdict_needs_the_whole_of_both_intervals() -> None:
+    read = of([pressed(), *clock()])
+    since = Span(100.0, 101.0)
+    assert read.against_span(2.0, since=since, event=Span(101.5, 101.5)) is Timing.WITHIN
+    assert read.against_span(2.0, since=since, event=Span(102.5, 102.5)) is Timing.UNKNOWN
+    assert read.against_span(2.0, since=since, event=Span(103.5, 103.5)) is Timing.BEYOND
+    assert read.against_span(2.0, since=Span(100.0, math.inf), event=Span(109.0, 109.0)) is Timing.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("seen", "at_s", "fate"),
+    [
+        pytest.param(story(deaths=5.0), 5.0, Fate.DEAD, id="dead at the very moment"),
+        pytest.param(story(deaths=5.0), 2.9, Fate.ALIVE, id="long before its death"),
+        pytest.param(story(deaths=5.0), 4.0, Fate.UNKNOWN, id="shortly before its death, unseen: it may have been dying"),
+        pytest.param(plus(story(deaths=5.0), look("reported", 4.0, row())), 4.0, Fate.ALIVE, id="seen running"),
+        pytest.param(plus(story(deaths=5.0), look("x", 4.5, row())), 4.0, Fate.ALIVE, id="seen running later"),
+        pytest.param(plus(without(SOON, "lifeline.wrote"), look("x", 4.0, EXITING)), 4.0, Fate.DYING, id="dying"),
+        pytest.param(plus(story(deaths=4.85, late=0.1), look("x", 2.8, EXITING)), 2.8, Fate.UNKNOWN, id="dying for too long, by a hair"),
+        pytest.param(plus(story(deaths=8.0), look("x", 2.8, EXITING)), 2.8, Fate.ALIVE, id="dying for far too long"),
+        pytest.param(without(story(deaths=5.0), "process-table"), 4.0, None, id="no process table"),
+        pytest.param(look_again(story(), "end", row()), 0.9, Fate.UNKNOWN, id="running after its death"),
+        pytest.param(plus(story(), died(0.1, subject="4700:9")), 0.15, Fate.UNKNOWN, id="a stranger's death"),
+    ],
+)
+def test_fate_at(seen: list[Observation], at_s: float, fate: Fate | None) -> None:
+    read = of(seen)
+    (member,) = read.first_run
+    assert read.fate_at(member, 100 + at_s) is (fate or Fate.UNKNOWN)
+
+
+def test_the_drills_own_clearing_up_ends_no_process() -> None:
+    read = of(story(deaths={"leader": 0.2, "deaf-child": 12.95}, end=12.7))
+    assert not read.gone.is_closed
+    assert read.outlived_deadline
+    assert [one.role for one in read.killed] == ["leader"]
+
+
+def test_a_second_run_is_not_the_first() -> None:
+    read = of(story(restart=0.9))
+    assert [one.subject for one in read.first_run] == ["4700:1000"]
+    assert [one.subject for one in read.second_run] == ["4800:3000"]
+    assert read.gone.latest_s == 100.2
+
+
+def test_the_handover_is_the_report_or_the_deadline_if_that_comes_first() -> None:
+    assert of(story()).handover_s == 100.5
+    assert of(story(deaths=1.0, reported=13.0)).handover_s == 112.0
+    assert of(story(reported=None)).handover_s == 112.0
+
+
+def test_an_answer_that_is_not_terminal_reports_nothing() -> None:
+    assert of([pressed(), saw("outcome", "answer", 1.0, outcome="cancelling", by="wait"), returned(1.0)]).report is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(14.2, "14.2 s"), (5.004, "5.0 s"), (0.0042, "0.004 s"), (12, "12.0 s"), (-0.3, "-0.3 s"), (math.inf, "an unknown time")],
+)
+def test_durations_in_words(value: float, text: str) -> None:
+    assert words.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "grace 5 + kill_within 2; all default"),
+        ({"grace": (4, "pyproject.toml")}, "grace 4 + kill_within 2; grace from pyproject.toml, the others default"),
+        ({"grace": (4, "ini"), "kill_within": (1, "ini")}, "grace 4 + kill_within 1; grace and kill_within from ini"),
+        ({"grace": (4, "ini"), "kill_within": (1, "marker")}, "grace 4 + kill_within 1; grace from ini, kill_within from marker"),
+    ],
+)
+def test_numbers_carry_their_origin(given: dict[str, tuple[object, str]], text: str) -> None:
+    terms: Terms = settle_terms(given)
+    assert words.numbers(terms, "grace", "kill_within") == text
+
+
+def test_a_list_is_cut_short() -> None:
+    assert words.several(["a", "b", "c", "d", "e"], ", ") == "a, b, c, and 2 more"

@@ -1,0 +1,1 @@
+"""The deliberately uncooperative runner: a child process that does what badly behaved agents, builds and crawlers do."""
