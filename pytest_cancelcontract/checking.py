@@ -1,0 +1,212 @@
+"""The object behind the fixture ``cancel_contract``: run this test's drill, and fail the test where the contract is not kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_cancelcontract.assertions import ContractBroken, ContractInconclusive
+from pytest_cancelcontract.drill import DrillError
+from pytest_cancelcontract.finding import Verdict
+from pytest_cancelcontract.history import BadHistory, History, load
+from pytest_cancelcontract.judging import Failure, Fault, failures, is_nothing_judged
+from pytest_cancelcontract.recorder.client import RecorderFailed
+from pytest_cancelcontract.report.text import failure_message, stale_message
+from pytest_cancelcontract.session import Order, Say, Session
+
+if TYPE_CHECKING:
+    from pytest_cancelcontract.adapters.protocol import Adapter
+    from pytest_cancelcontract.conduct import DrillResult
+    from pytest_cancelcontract.options import Request, Settings
+    from pytest_cancelcontract.scenarios import Scenario
+    from pytest_cancelcontract.terms import Terms
+
+_NOTES = {
+    Fault.INCONCLUSIVE: "nothing proves that it is kept, so it does not count as kept",
+    Fault.NOT_COVERED: "not covered fails here (--cancel-not-covered=fail)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a check stands: the test, what it asked for, and what the plugin does around a drill.
+
+    ``before`` is called with the adapter right before the drill, ``after`` right behind it; ``record`` takes the drill's result.
+    """
+
+    nodeid: str
+    rerun: str
+    request: Request
+    scenario: Scenario
+    settings: Settings
+    session: Session
+    say: Say
+    before: Callable[[Adapter], object]
+    after: Callable[[Adapter], object]
+    record: Callable[[Mapping[str, Any]], object]
+
+
+class CancelContract:
+    """What a test calls: ``cancel_contract.check(TeamAdapter())``, or ``await cancel_contract.acheck(…)``."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._key = place.nodeid
+        self.is_used = False
+        self.is_promised = False
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of this test."""
+        return self._place.scenario
+
+    @property
+    def terms(self) -> Terms:
+        """The terms of this test."""
+        return self._place.request.terms
+
+    def check(self, adapter: Adapter) -> DrillResult:
+        """Run the drill and judge it.
+
+        Raises:
+            ContractBroken: a clause is broken (or expected to be, and kept).
+            ContractInconclusive: nothing can be said of a clause, or of all.
+            DrillError: the drill could not be run; that is no verdict on the wrapper's cancel.
+            RuntimeError: on a running event loop, which this call would block.
+        """
+        __tracebackhide__ = True
+        if _is_loop_running():
+            self.is_used = True
+            raise RuntimeError(
+                "cancel_contract.check() was called on a running event loop, which it would block;"
+                " in an async test write: await cancel_contract.acheck(adapter)"
+            )
+        order = self._begin(adapter)
+        try:
+            result = self._place.session.run(order, adapter, self._place.say)
+        except (DrillError, RecorderFailed) as error:
+            raise self._remembered(self._not_run(error)) from None
+        finally:
+            self._place.after(adapter)
+        return self._conclude(result)
+
+    def acheck(self, adapter: Adapter) -> Any:
+        """The same, to be awaited in an async test (asyncio); the loop goes on meanwhile."""
+        # A plain function that returns the coroutine: a call that is never awaited can then be told from no call at all.
+        self.is_promised = True
+        return self._acheck(adapter)
+
+    async def _acheck(self, adapter: Adapter) -> DrillResult:
+        __tracebackhide__ = True
+        order = self._begin(adapter)
+        try:
+            result = await self._place.session.run_async(order, adapter, self._place.say)
+        except (DrillError, RecorderFailed) as error:
+            raise self._remembered(self._not_run(error)) from None
+        finally:
+            self._place.after(adapter)
+        return self._conclude(result)
+
+    def complaint(self) -> str:
+        """What is wrong with a test that has ended without a verdict; empty where it had one."""
+        if self.is_used:
+            return ""
+        if self.is_promised:
+            return "the test called cancel_contract.acheck() but did not await it, so nothing was checked"
+        return (
+            "the test uses the fixture cancel_contract but never called cancel_contract.check(adapter)"
+            " (async: await cancel_contract.acheck(adapter)), so nothing was checked"
+        )
+
+    def _begin(self, adapter: Adapter) -> Order:
+        __tracebackhide__ = True
+        # A second check in the same test is a drill of its own; the first is the one that may have been started ahead.
+        self._key = f"{self._place.nodeid} again" if self.is_used else self._place.nodeid
+        self.is_used = True
+        earlier = self._place.session.failed.get(self._key)
+        if earlier is not None:
+            # Only a plugin that runs failed tests again comes here; the drill would be another one, and could be luckier.
+            raise earlier
+        self._place.session.driver(adapter)  # what cannot be driven is refused here, in the test's own thread
+        self._place.before(adapter)
+        return Order(self._key, self._place.scenario, self._place.request.terms, self._place.request.clauses)
+
+    def _conclude(self, result: DrillResult) -> DrillResult:
+        __tracebackhide__ = True
+        place = self._place
+        expected = {check.clause: reason for check in result.checks if (reason := place.request.expected.get(check.id))}
+        history = _read(result.history)
+        place.record({**result.as_dict(), "expected": expected, **_header_fields(history)})
+        found = failures(
+            result.checks,
+            level=place.settings.level,
+            fails_not_covered=place.settings.fails_not_covered,
+            expected=place.request.expected,
+        )
+        if found:
+            raise self._remembered(_error(found, history, place))
+        if is_nothing_judged(result.checks):
+            raise self._remembered(ContractInconclusive(_nothing_judged(result, place)))
+        return result
+
+    def _not_run(self, error: Exception) -> DrillError:
+        """The same error, so worded that nobody takes it for a verdict; the report has the drill, with nothing measured."""
+        self._place.record({"scenario": self.scenario.id, "verdict": str(Verdict.INCONCLUSIVE), "error": str(error)})
+        kind = type(error) if isinstance(error, DrillError) else DrillError
+        return kind(f"the drill {self.scenario.id} could not be run, so no clause was judged: {error}")
+
+    def _remembered(self, error: Exception) -> Exception:
+        self._place.session.failed[self._key] = error
+        # The frames of the drill's own thread say nothing about the wrapper; the message does.
+        return error.with_traceback(None)
+
+
+def _error(found: list[Failure], history: History | None, place: Place) -> Exception:
+    messages = []
+    for number, failure in enumerate(found):
+        if failure.fault is Fault.STALE:
+            messages.append(stale_message(failure.check, place.request.expected[failure.check.id]))
+        else:
+            is_last = number == len(found) - 1
+            messages.append(
+                failure_message(
+                    failure.check, history if is_last else None, rerun=place.rerun if is_last else "", note=_NOTES.get(failure.fault, "")
+                )
+            )
+    text = "\n\n".join(messages)
+    return ContractBroken(text) if found[0].fault in {Fault.BROKEN, Fault.STALE} else ContractInconclusive(text)
+
+
+def _nothing_judged(result: DrillResult, place: Place) -> str:
+    lacking = ", ".join(dict.fromkeys(check.finding.lacks for check in result.checks if check.finding.lacks))
+    return (
+        f"cancel contract inconclusive: {place.scenario.id}\n"
+        f"  observed    no clause of the scenario could be judged{f'; the adapter lacks {lacking}' if lacking else ''}\n"
+        f"  rerun       {place.rerun}\n"
+        f"  history     {result.history}"
+    )
+
+
+def _read(path: str) -> History | None:
+    try:
+        return load(path)
+    except (OSError, BadHistory):
+        return None
+
+
+def _header_fields(history: History | None) -> dict[str, Any]:
+    header = history.header if history is not None else {}
+    return {"terms": header.get("terms"), "machine": header.get("machine")}
+
+
+def _is_loop_running() -> bool:
+    asyncio = sys.modules.get("asyncio")  # a loop that runs has loaded it
+    if asyncio is None:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,176 @@
+"""The pytest plugin: hooks and fixtures, and nothing that a run without drills would have to pay for.
+
+What they do is in the modules that they import when they are first needed; what one pytest process keeps is in its stash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cancelcontract.option_table import declare, is_anything_given
+
+if TYPE_CHECKING:
+    from pytest_cancelcontract.adapters.protocol import Adapter
+    from pytest_cancelcontract.checking import CancelContract
+    from pytest_cancelcontract.drill import Drill
+    from pytest_cancelcontract.pytest_side import PytestSide
+    from pytest_cancelcontract.runner_path import RunnerPath
+
+_SIDE: pytest.StashKey[PytestSide] = pytest.StashKey()
+_RESULTS: pytest.StashKey[_Results] = pytest.StashKey()
+_CONTRACT: pytest.StashKey[CancelContract] = pytest.StashKey()
+_FIXTURES = frozenset({"cancel_contract", "cancel_drill"})
+
+
+class _Results:
+    """The drills that test reports brought, in the process that prints the summary (the controller, under xdist)."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.collected_by_workers: list[int] = []
+        self.problem = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.rows.extend(getattr(report, "cancelcontract", ()))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.collected_by_workers.append(getattr(node, "workeroutput", {}).get("cancelcontract_items", 0))
+
+
+def _side(config: pytest.Config) -> PytestSide:
+    """What this pytest process keeps for its drills, made when it is first needed."""
+    if _SIDE not in config.stash:
+        from pytest_cancelcontract.pytest_side import PytestSide
+
+        config.stash[_SIDE] = PytestSide(config)
+    return config.stash[_SIDE]
+
+
+# ---------------------------------------------------------------------- the whole run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    declare(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "cancel_contract(grace=..., scenarios=..., clauses=..., expected=...): what a test that uses the fixture cancel_contract asks for;"
+        " grace and the other terms are in seconds.",
+    )
+    results = config.stash[_RESULTS] = _Results()
+    config.pluginmanager.register(results, "cancelcontract-results")
+    if is_anything_given(config):
+        _side(config)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return _side(config).header() if _SIDE in config.stash else []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    results = session.config.stash[_RESULTS]
+    if _SIDE not in session.config.stash and not results.rows:
+        return
+    side = _side(session.config)
+    side.close()  # now, while the fixtures that drills in flight may need are still up
+    results.problem = side.write_report(results.rows) or side.idle_under_xdist(results.collected_by_workers)
+    if results.problem and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    results = config.stash[_RESULTS]
+    if results.rows:
+        from pytest_cancelcontract.report.text import summary
+
+        terminalreporter.section("cancel contract")
+        for line in summary(results.rows):
+            terminalreporter.line(line)
+    if results.problem:
+        terminalreporter.line(f"ERROR: {results.problem}", red=True)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _SIDE in config.stash:
+        config.stash[_SIDE].close()
+
+
+# ---------------------------------------------------------------------- collection
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "cancel_contract" in metafunc.fixturenames:
+        _side(metafunc.config).parametrize(metafunc)
+    elif "cancel_drill" not in metafunc.fixturenames and any(mark.name == "cancel_contract" for mark in metafunc.definition.own_markers):
+        pytest.fail(
+            f"{metafunc.definition.nodeid}: it is marked with cancel_contract, but uses neither the fixture cancel_contract nor"
+            " cancel_drill, so nothing would be checked",
+            pytrace=False,
+        )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    contract_items = [item for item in items if not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))]
+    classes = {item.parent for item in items if item.parent is not None}
+    modules = {node.parent for node in classes if node.parent is not None}
+    marked = [node for node in classes | modules if any(mark.name == "cancel_contract" for mark in node.own_markers)]
+    if contract_items or marked or _SIDE in config.stash:
+        _side(config).collected(session, contract_items, marked)
+
+
+# ---------------------------------------------------------------------- each test
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    result = yield
+    contract = item.stash.get(_CONTRACT, None)
+    if contract is not None and (complaint := contract.complaint()):
+        pytest.fail(f"{item.nodeid}: {complaint}", pytrace=False)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if _CONTRACT in item.stash and call.when == "call":
+        _side(item.config).attach(item, call, report)
+    return report
+
+
+# ---------------------------------------------------------------------- fixtures
+
+
+@pytest.fixture
+def cancel_contract(request: pytest.FixtureRequest) -> Iterator[CancelContract]:
+    """Run this test's drill and judge it: ``cancel_contract.check(adapter)``. Makes one test a scenario."""
+    contract = _side(request.config).contract(request)
+    request.node.stash[_CONTRACT] = contract
+    yield contract
+    del request.node.stash[_CONTRACT]
+
+
+@pytest.fixture
+def cancel_drill(request: pytest.FixtureRequest) -> Callable[..., Drill]:
+    """Make a drill whose buttons the test presses itself: ``with cancel_drill("deaf", grace=2) as drill:``."""
+    return _side(request.config).make_drill(request.node)
+
+
+@pytest.fixture(scope="session")
+def cancel_adapter(request: pytest.FixtureRequest) -> Adapter:
+    """The adapter that the options describe; override it in a conftest.py so that the drills of several tests overlap."""
+    return _side(request.config).default_adapter()
+
+
+@pytest.fixture(scope="session")
+def cancel_runner_path(request: pytest.FixtureRequest) -> RunnerPath:
+    """For workers that are up before any drill: ``cancel_runner_path.shim("claude")`` is a folder for the front of their PATH."""
+    return _side(request.config).session.runner_path()

@@ -1,0 +1,457 @@
+"""What the plugin does in a run that has drills: settings, collected tests, results, summary and report.
+
+One object for each pytest process, kept in its stash; :mod:`pytest_cancelcontract.plugin` makes it when it is first needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_cancelcontract.options import (
+    DEFAULT_JOBS_COMMAND,
+    DEFAULT_JOBS_OBJECT,
+    Settings,
+    command_adapter,
+    marked_terms,
+    read_settings,
+    request_of,
+    run_settings,
+    settle,
+)
+from pytest_cancelcontract.report import json_report, text
+from pytest_cancelcontract.scenarios import Act, Scenario
+from pytest_cancelcontract.terms import Terms
+
+if TYPE_CHECKING:
+    from pytest_cancelcontract.adapters.protocol import Adapter
+    from pytest_cancelcontract.checking import CancelContract
+    from pytest_cancelcontract.drill import Drill
+    from pytest_cancelcontract.session import Session
+
+REPORT_ATTRIBUTE = "cancelcontract"
+"""Where a test report carries its drills: an attribute of plain data crosses xdist, and stays out of JUnit's files."""
+_ROWS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
+_RERUNS_NO_MORE: dict[tuple[str, ...], dict[str, int]] = {
+    ("rerunfailures", "pytest_rerunfailures"): {"reruns": 0},
+    ("flaky", "flaky.flaky_pytest_plugin"): {"max_runs": 1, "min_passes": 1},
+}
+"""What the marker ``flaky``, which two plugins share, says to each of them so that a test is run once."""
+_TIMEOUT_PLUGINS = ("timeout", "pytest_timeout")
+_TIMEOUT_SLACK_S = 30.0
+
+
+class PytestSide:
+    """Everything of one pytest process that has to do with drills.
+
+    Raises:
+        pytest.UsageError: an option is refused.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.settings: Settings = read_settings(config)
+        self.is_worker = hasattr(config, "workerinput")
+        self._session: Session | None = None
+        self._adapter: Adapter | None = None
+        self._shared: list[Adapter] = []
+
+    # ------------------------------------------------------------------ collection
+
+    def parametrize(self, metafunc: pytest.Metafunc) -> None:
+        """One test a scenario; a marker that is refused is a collection error which is just its message."""
+        try:
+            request = request_of(metafunc.definition, self.settings)
+        except pytest.UsageError as error:
+            pytest.fail(str(error), pytrace=False)
+        chosen = [(request, scenario) for scenario in request.scenarios]
+        metafunc.parametrize("cancel_contract", chosen, indirect=True, ids=[scenario.id for scenario in request.scenarios])
+
+    def collected(self, session: pytest.Session, items: Sequence[pytest.Item], marked: Sequence[pytest.Collector]) -> None:
+        """All tests are known, none is deselected yet: refuse what makes no sense, and give each its limits.
+
+        Args:
+            items: the tests that use a fixture of ours.
+            marked: the classes and modules that carry the marker.
+        Raises:
+            pytest.UsageError: options without a test of the contract, histories that cannot be written, an adapter that cannot be made.
+        """
+        if self.is_worker:
+            self.config.workeroutput["cancelcontract_items"] = len(items)  # type: ignore[attr-defined]
+        elif not session.testsfailed:
+            self._refuse_idle_options(len(items))
+            self._refuse_idle_markers(items, marked)
+            if items and not self.config.option.collectonly:
+                self._refuse_useless_places()
+            if any("cancel_adapter" in getattr(item, "fixturenames", ()) for item in items):
+                self._named_adapter()
+        for item in items:
+            if "cancel_contract" in getattr(item, "fixturenames", ()):
+                self._limit(item)
+
+    def _refuse_idle_options(self, count: int) -> None:
+        if not count and self.settings.flags_on_command_line:
+            raise pytest.UsageError(self._idle_text())
+
+    def _refuse_idle_markers(self, items: Sequence[pytest.Item], marked: Sequence[pytest.Collector]) -> None:
+        if any("::" in word for word in self.config.args):
+            return  # then the tests that use the fixture may just not be among those that were asked for
+        used = {id(node) for item in items for node in item.listchain()}
+        for node in marked:
+            if id(node) not in used:
+                raise pytest.UsageError(
+                    f"{node.nodeid} is marked with cancel_contract, but no test in it uses the fixture cancel_contract or cancel_drill"
+                )
+
+    def _idle_text(self) -> str:
+        return (
+            f"{', '.join(self.settings.flags_on_command_line)} given, but no test of the cancel contract was collected; a test that uses"
+            " the fixture cancel_contract is one, or add: --pyargs pytest_cancelcontract.conformance"
+        )
+
+    def _refuse_useless_places(self) -> None:
+        """Find out now, not after the first drill, whether histories and the report can be written."""
+        history, origin = self.settings.history, self.settings.origin("cancel_history")
+        problem = _why_not_writable(history)
+        if problem:
+            raise pytest.UsageError(f"histories cannot be written to {history} (from {origin}): {problem}")
+        report = self.settings.report
+        if report is not None and (problem := _why_not_writable(report.parent)):
+            raise pytest.UsageError(f"the report cannot be written to {report} (from {self.settings.origin('cancel_report')}): {problem}")
+
+    def _limit(self, item: pytest.Item) -> None:
+        """A time limit from the test's own terms, and no second try: it would turn broken into green."""
+        request, scenario = item.callspec.params["cancel_contract"]  # type: ignore[attr-defined]
+        plugins = self.config.pluginmanager
+        if any(plugins.hasplugin(name) for name in _TIMEOUT_PLUGINS) and not self._has_timeout(item):
+            item.add_marker(pytest.mark.timeout(time_limit_s(request.terms, scenario)))
+        words = [said for names, said in _RERUNS_NO_MORE.items() if any(plugins.hasplugin(name) for name in names)]
+        if len(words) == 1:
+            # With both, each refuses the other's words; then a second run of the test just fails as the first did (see checking).
+            item.add_marker(pytest.mark.flaky(**words[0]), append=False)
+
+    def _has_timeout(self, item: pytest.Item) -> bool:
+        return (
+            item.get_closest_marker("timeout") is not None
+            or self.config.getoption("timeout", None) is not None
+            or bool(os.environ.get("PYTEST_TIMEOUT"))
+        )
+
+    # ------------------------------------------------------------------ fixtures
+
+    def contract(self, request: pytest.FixtureRequest) -> CancelContract:
+        """What the fixture ``cancel_contract`` gives to one test."""
+        from pytest_cancelcontract.checking import CancelContract, Place
+
+        if not hasattr(request, "param"):
+            pytest.fail(
+                "cancel_contract must be named in the test's signature (or a fixture's), not asked for by getfixturevalue()", pytrace=False
+            )
+        item: pytest.Item = request.node
+        asked, scenario = request.param
+        place = Place(
+            nodeid=item.nodeid,
+            rerun=self.rerun(item, scenario),
+            request=asked,
+            scenario=scenario,
+            settings=self.settings,
+            session=self.session,
+            say=self.say(scenario, asked.terms),
+            before=functools.partial(self._before, item),
+            after=functools.partial(self._after, item),
+            record=functools.partial(self.record, item),
+        )
+        return CancelContract(place)
+
+    def default_adapter(self) -> Adapter:
+        """The adapter of ``--cancel-wrapper``, ``--cancel-start`` or ``--cancel-adapter``."""
+        adapter = self._named_adapter()
+        if adapter is not None:
+            return adapter
+        if self.settings.text("cancel_wrapper") is None and self.settings.text("cancel_start") is None:
+            pytest.fail(
+                "nothing says which wrapper to drill: give --cancel-wrapper, --cancel-start or --cancel-adapter,"
+                " or override the session fixture cancel_adapter in a conftest.py",
+                pytrace=False,
+            )
+        return command_adapter(self.settings)
+
+    def make_drill(self, item: pytest.Item) -> Callable[..., Drill]:
+        """What the fixture ``cancel_drill`` gives to one test: a maker of drills."""
+        return functools.partial(self._drill, item)
+
+    def _drill(self, item: pytest.Item, scenario_id: str, /, **terms: object) -> Drill:
+        from pytest_cancelcontract.drill import Drill
+        from pytest_cancelcontract.scenarios import by_id
+
+        scenario = by_id(scenario_id)
+        marked = marked_terms(item)
+        settled = settle(self.settings, {**marked, **{name: (value, f"cancel_drill({name}=…)") for name, value in terms.items()}})
+        return Drill(
+            self.session.recorder(),
+            scenario,
+            settled,
+            wrapper=item.name,
+            history=self.session.history_path(item.nodeid, scenario.id),
+            progress=self.say(scenario, settled),
+            rerun=self.rerun(item, None),
+        )
+
+    def _named_adapter(self) -> Adapter | None:
+        given = self.settings.given.get("cancel_adapter")
+        if given is None:
+            return None
+        if self._adapter is None:
+            self._adapter = _import_adapter(str(given.value), given.origin, self.config.invocation_params.dir)
+        return self._adapter
+
+    # ------------------------------------------------------------------ drills
+
+    @property
+    def session(self) -> Session:
+        """The drills of this process."""
+        if self._session is None:
+            from pytest_cancelcontract.session import Session
+
+            self._session = Session(histories=self.settings.history, origin=self.settings.origin("cancel_history"), jobs=self.settings.jobs)
+        return self._session
+
+    def _before(self, item: pytest.Item, adapter: Adapter) -> None:
+        """Where the adapter is the session's own, start the drills of the tests that come next; under xdist others may get them."""
+        if not _is_shared(item, adapter):
+            return
+        if all(known is not adapter for known in self._shared):
+            self._shared.append(adapter)
+            # What is added last is done first: the adapter is closed before the fixture that made it takes its ground away.
+            _adapter_origin(item).addfinalizer(functools.partial(self.session.close_driver, adapter))
+        if self.is_worker:
+            return
+        from pytest_cancelcontract.adapters.command import CommandAdapter
+        from pytest_cancelcontract.session import Order
+
+        jobs = DEFAULT_JOBS_COMMAND if isinstance(adapter, CommandAdapter) else DEFAULT_JOBS_OBJECT
+        orders = []
+        for other in _those_that_follow(item):
+            request, scenario = other.callspec.params["cancel_contract"]  # type: ignore[attr-defined]
+            orders.append(Order(other.nodeid, scenario, request.terms, request.clauses))
+        self.session.order_ahead(orders, adapter, jobs=jobs)
+
+    def _after(self, item: pytest.Item, adapter: Adapter) -> None:
+        """An adapter that the test made has had its last drill; one that a fixture made may be used again."""
+        if not any(value is adapter for value in getattr(item, "funcargs", {}).values()):
+            self.session.close_driver(adapter)
+
+    def say(self, scenario: Scenario, terms: Terms) -> Callable[[str, float], None]:
+        """A function that prints what a drill waits for: one line a drill, with -v a line for every wait."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        verbosity = self.config.option.verbose
+        if self.is_worker or reporter is None or verbosity < 0:
+            return lambda _text, _at_most_s: None
+        capture = self.config.pluginmanager.get_plugin("capturemanager")
+        has_spoken = False
+
+        def say(waits_for: str, at_most_s: float) -> None:
+            nonlocal has_spoken
+            line = text.progress_line(scenario.id, waits_for, at_most_s)
+            if verbosity == 0 and not waits_for.endswith(text.RUNS_ONCE_MORE):
+                if has_spoken:
+                    return
+                line = text.drill_line(scenario.id, terms)
+            has_spoken = True
+            _print(reporter, capture, line)
+
+        return say
+
+    def rerun(self, item: pytest.Item, scenario: Scenario | None) -> str:
+        """The command that runs a test's drill again, with the options that this run was given."""
+        by_run = run_settings(self.config)
+        if by_run is not None and scenario is not None:
+            before, after = by_run.rerun
+            return f"{before} --scenario {scenario.id}{after}"
+        words = ["pytest"]
+        if _is_conformance(item) and scenario is not None:
+            words += ["--pyargs", "pytest_cancelcontract.conformance", "--cancel-scenario", scenario.id]
+        else:
+            words.append(item.nodeid)
+        for key, given in self.settings.given.items():
+            if given.is_command_line and key not in {"cancel_scenario", "cancel_report", "cancel_history"}:
+                words += [given.origin, str(given.value)]
+        return shlex.join(words)
+
+    # ------------------------------------------------------------------ results
+
+    def record(self, item: pytest.Item, row: Mapping[str, Any]) -> None:
+        """Keep a drill's result until its test's report is made."""
+        item.stash.setdefault(_ROWS, []).append({**row, "test": item.nodeid.partition("[")[0]})
+
+    def attach(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+        """Put the drills of a test on its report; a failure of our own test is just its message."""
+        rows = item.stash.get(_ROWS, None)
+        if rows:
+            setattr(report, REPORT_ATTRIBUTE, rows)
+            del item.stash[_ROWS]
+        if call.excinfo is not None and _is_conformance(item) and not self.config.option.fulltrace and _is_message(call.excinfo.value):
+            report.longrepr = _only_message(call.excinfo)
+
+    def header(self) -> list[str]:
+        """The lines for the top of the output."""
+        given = self.settings.given
+        if not given:
+            return []
+        shown = [f"{key.removeprefix('cancel_')} {_shown(one.value)} ({one.origin})" for key, one in given.items()]
+        return [f"cancel contract: {', '.join(shown)}", f"cancel contract: histories in {self.settings.history}"]
+
+    def write_report(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Write the report that was asked for; returns why it could not be written, or ``""``."""
+        if self.settings.report is None or self.is_worker:
+            return ""
+        try:
+            json_report.write(self.settings.report, rows, terms=settle(self.settings, {}).as_dict())
+        except OSError as error:
+            origin = self.settings.origin("cancel_report")
+            return f"the report could not be written to {self.settings.report} (from {origin}): {error.strerror or error}"
+        return ""
+
+    def idle_under_xdist(self, collected: Iterable[int]) -> str:
+        """What is wrong with a run under xdist whose workers collected so many tests of the contract; ``""`` if nothing."""
+        counts = list(collected)
+        return self._idle_text() if counts and not any(counts) and self.settings.flags_on_command_line else ""
+
+    def close(self) -> None:
+        """End every drill and the recorder."""
+        if self._session is not None:
+            self._session.close()
+
+
+def time_limit_s(terms: Terms, scenario: Scenario) -> float:
+    """How long a contract test may take: its drill and the one rerun, each after the drills that are in flight before it."""
+    runs = 2 if scenario.act is Act.CANCEL_THEN_RESTART else 1
+    one_s = runs * (terms.start_s + terms.call_s) + terms.deadline_after_press_s + terms.kill_within_s + terms.settle_s + terms.call_s
+    return 3 * one_s + _TIMEOUT_SLACK_S
+
+
+def _is_conformance(item: pytest.Item) -> bool:
+    return item.path == Path(__file__).with_name("conformance.py")
+
+
+def _is_message(error: BaseException) -> bool:
+    """Whether an error's own text says all: which line of our test raised it does not matter."""
+    from pytest_cancelcontract.assertions import ContractBroken, ContractInconclusive
+    from pytest_cancelcontract.drill import DrillError
+
+    return isinstance(error, (ContractBroken, ContractInconclusive, DrillError))
+
+
+def _only_message(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+    """pytest's own kind of text for a failure, with nothing in it but the message."""
+    shown: Any = excinfo.getrepr(style="value")
+    message = text.plain(str(excinfo.value))
+    shown.reprcrash.message = message
+    shown.reprtraceback.reprentries[0].lines[:] = message.splitlines()
+    return shown
+
+
+def _is_shared(item: pytest.Item, adapter: object) -> bool:
+    return getattr(item, "funcargs", {}).get("cancel_adapter") is adapter
+
+
+def _those_that_follow(item: pytest.Item) -> list[pytest.Item]:
+    """The contract tests behind this one that will be given the same value of ``cancel_adapter``."""
+    items = item.session.items
+    behind = items[items.index(item) + 1 :]
+    return [other for other in behind if _gets_the_same(item, other) and not _may_be_skipped(other)]
+
+
+def _gets_the_same(item: pytest.Item, other: pytest.Item) -> bool:
+    if not {"cancel_contract", "cancel_adapter"} <= set(getattr(other, "fixturenames", ())):
+        return False
+    return _adapter_origin(item) == _adapter_origin(other) and _other_params(item) == _other_params(other)
+
+
+def _adapter_origin(item: pytest.Item) -> Any:
+    """The definition of ``cancel_adapter`` that an item gets; pytest has no public name for it."""
+    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get("cancel_adapter") or (None,)
+    return definitions[-1]
+
+
+def _other_params(item: pytest.Item) -> dict[str, object]:
+    params: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    return {name: value for name, value in params.items() if name != "cancel_contract"}
+
+
+def _may_be_skipped(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) is not None for name in ("skip", "skipif", "xfail"))
+
+
+def _import_adapter(name: str, origin: str, folder: Path) -> Adapter:
+    """The object ``MODULE:NAME``; a class or a function that makes one is called."""
+    module_name, colon, path = name.partition(":")
+    if not colon or not module_name or not path:
+        raise pytest.UsageError(f"an adapter must be given as MODULE:NAME, got {name!r} from {origin}")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+        if inspect.isclass(found) or (callable(found) and not hasattr(found, "start")):
+            found = found()
+    except Exception as error:  # the team's own code may raise anything
+        raise pytest.UsageError(f"the adapter {name!r} from {origin} cannot be made: {type(error).__name__}: {error}") from error
+    lacking = [method for method in ("start", "cancel") if not callable(getattr(found, method, None))]
+    if lacking:
+        raise pytest.UsageError(
+            f"the adapter {name!r} from {origin} lacks {' and '.join(lacking)}; an adapter needs start(run) and cancel(handle)"
+        )
+    adapter: Adapter = found
+    return adapter
+
+
+def _why_not_writable(folder: Path) -> str:
+    """Why no file can be made in a folder, which need not be there yet; ``""`` where it can. Leaves nothing behind."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    made: list[Path] = []
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        for place in reversed(missing):
+            place.mkdir()
+            made.append(place)
+        # A full disk takes the name of a file, but not its bytes.
+        probe.write_bytes(b"x" * 4096)
+    except OSError as error:
+        return error.strerror or str(error)
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+        for place in reversed(made):
+            with contextlib.suppress(OSError):
+                place.rmdir()
+    return ""
+
+
+def _shown(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else f"{value:g}" if isinstance(value, float) else repr(value)
+
+
+def _print(reporter: Any, capture: Any, line: str) -> None:
+    if capture is None:
+        _print_now(reporter, line)
+        return
+    with capture.global_and_fixture_disabled():
+        _print_now(reporter, line)
+
+
+def _print_now(reporter: Any, line: str) -> None:
+    reporter.ensure_newline()
+    reporter.write_line(line)
+    reporter.flush()

@@ -1,0 +1,170 @@
+"""Words for people: a failure message, the summary's table, a line for what a drill waits for. Pure: data in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_cancelcontract.finding import Check, Level, Verdict
+from pytest_cancelcontract.history import History
+from pytest_cancelcontract.report.timeline import timeline
+from pytest_cancelcontract.terms import Terms
+
+RUNS_ONCE_MORE = "the machine spoilt the first attempt"
+"""How the line ends that says that a drill runs once more; it is shown whenever lines are shown."""
+_MARGIN = 12
+"""Where a field's value begins, counted from the line's first column."""
+
+
+def failure_message(check: Check, history: History | None, *, rerun: str = "", note: str = "") -> str:
+    """One check that is not kept: what was observed, what was expected, who saw it, what to do, in one screen.
+
+    Args:
+        history: for the timeline and its path; None leaves both out.
+        rerun: the command that runs this drill again.
+        note: one more line below the heading, such as why it counts.
+    """
+    finding = check.finding
+    fields = [
+        ("note", note),
+        ("observed", finding.observed),
+        ("expected", finding.expected),
+        ("seen by", finding.seen_by),
+        ("likely", finding.likely),
+        ("lacks", finding.lacks),
+        ("try", finding.advice),
+        ("timeline", "\n".join(timeline(history)) if history is not None else ""),
+        ("rerun", rerun),
+        ("history", history.path if history is not None else ""),
+    ]
+    return "\n".join(
+        [f"cancel contract {check.verdict}: {check.id}{_should(check)}", *(_field(name, text) for name, text in fields if text)]
+    )
+
+
+def stale_message(check: Check, reason: str) -> str:
+    """A check that was expected to be broken and is kept."""
+    return "\n".join(
+        [
+            f"cancel contract kept, though expected to be broken: {check.id}",
+            _field("expected", f"broken, because: {reason}"),
+            _field("observed", check.finding.observed),
+            _field("try", f"take {check.id} out of expected="),
+        ]
+    )
+
+
+def drill_line(scenario: str, terms: Terms) -> str:
+    """The one line of a drill in flight: what is waited for, and how long at most."""
+    return (
+        f"cancel drill {scenario}: {terms.start_s:g} s at most until the runner works,"
+        f" then {terms.deadline_after_press_s:g} s from cancel until it must be gone"
+    )
+
+
+def progress_line(scenario: str, waits_for: str, at_most_s: float) -> str:
+    """``"cancel drill deaf-child: until the runner works, 30 s at most"``."""
+    limit = f", {at_most_s:.3g} s at most" if at_most_s else ""
+    return f"cancel drill {scenario}: {plain(waits_for)}{limit}"
+
+
+def plain(text: str) -> str:
+    """The text with everything that could move a terminal's cursor written out."""
+    return "".join(char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text)
+
+
+def _should(check: Check) -> str:
+    return " (a SHOULD)" if check.level is Level.SHOULD else ""
+
+
+def _field(name: str, text: str) -> str:
+    lines = plain(text).splitlines() or [""]
+    return "\n".join([f"  {name:<{_MARGIN - 4}}  {lines[0]}", *(" " * _MARGIN + line for line in lines[1:])])
+
+
+# ---------------------------------------------------------------------- the summary
+
+Row = Mapping[str, Any]
+"""A drill as it crosses from worker to controller: CONTRACT's report entry, with ``not_covered`` and ``expected`` beside it."""
+
+_COLUMNS = ("scenario", "verdict", "noticed", "gone", "reported", "late writes", "survivors", "clock", "runs")
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """The drills as a table, then what was not judged and what a SHOULD says; empty without drills."""
+    if not rows:
+        return []
+    table: list[tuple[str, ...]] = [_COLUMNS, *(_cells(row) for row in rows)]
+    if len({row.get("test") for row in rows}) > 1:
+        names = ["test", *(str(row.get("test", "")).rpartition("/")[2] for row in rows)]
+        table = [(name, *cells) for name, cells in zip(names, table, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+    return [*lines, *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    measured = row.get("measured", {})
+    return (
+        str(row["scenario"]),
+        _verdict(row),
+        _after_press(measured.get("delivery_s")),
+        _after_press(measured.get("cancel_to_gone_s")),
+        _after_press(measured.get("cancel_to_reported_s")),
+        _count(measured.get("late_writes")),
+        _count(measured.get("survivors")),
+        _clock(measured.get("clock_error_s")),
+        str(row.get("attempts", 1)),
+    )
+
+
+def _verdict(row: Row) -> str:
+    """The drill's verdict and, where it is not kept, the clauses that make it so."""
+    verdict = str(row["verdict"])
+    if "error" in row:
+        return f"{verdict}: could not be run"
+    clauses = [check["clause"] for check in row.get("checks", ()) if check["verdict"] == verdict]
+    return verdict if verdict == Verdict.KEPT or not clauses else f"{verdict}: {', '.join(clauses)}"
+
+
+def _after_press(value: object) -> str:
+    return f"+{value:.3f} s" if isinstance(value, (int, float)) else "-"
+
+
+def _clock(value: object) -> str:
+    return f"{value * 1000:.1f} ms" if isinstance(value, (int, float)) else "-"
+
+
+def _count(value: object) -> str:
+    return str(len(value)) if isinstance(value, (list, tuple)) else "-" if value is None else str(value)
+
+
+def _should_lines(rows: Iterable[Row]) -> list[str]:
+    return [
+        f"SHOULD {check['verdict']}: {row['scenario']}:{check['clause']}: {_first_line(check['observed'])}"
+        for row in rows
+        for check in row.get("checks", ())
+        if check["level"] == Level.SHOULD and check["verdict"] in {Verdict.BROKEN, Verdict.INCONCLUSIVE}
+    ]
+
+
+def _first_line(text: str) -> str:
+    return (plain(text).splitlines() or [""])[0]
+
+
+def _expected_lines(rows: Iterable[Row]) -> list[str]:
+    return [
+        f"expected broken: {row['scenario']}:{check['clause']}: {plain(row['expected'][check['clause']])}"
+        for row in rows
+        for check in row.get("checks", ())
+        if check["verdict"] == Verdict.BROKEN and check["clause"] in row.get("expected", {})
+    ]
+
+
+def _not_covered_lines(rows: Iterable[Row]) -> list[str]:
+    """One line for each thing that is lacking, since every drill of an adapter lacks the same."""
+    lacking: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for missing in row.get("not_covered", ()):
+            lacking.setdefault(str(missing["lacks"]), {})[str(missing["clause"])] = None
+    return [f"not covered: {', '.join(clauses)} (lacks {plain(lacks)})" for lacks, clauses in lacking.items()]

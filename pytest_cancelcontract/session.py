@@ -1,0 +1,335 @@
+"""The drills of one pytest process: one recorder for all, drills that overlap, and everything ended when pytest ends.
+
+Every drill runs in a daemon thread of its own, so that neither a Ctrl-C nor a wrapper that never answers can keep pytest alive;
+the test that the drill belongs to waits for its result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_cancelcontract.adapters.driver import Driver
+from pytest_cancelcontract.adapters.protocol import Adapter
+from pytest_cancelcontract.conduct import DrillResult, Lanes, conduct
+from pytest_cancelcontract.drill import DrillError
+from pytest_cancelcontract.recorder.client import OpenDrill, Recorder, RecorderFailed
+from pytest_cancelcontract.runner_path import RunnerPath
+from pytest_cancelcontract.scenarios import Scenario
+from pytest_cancelcontract.terms import Terms
+
+LOOK_EVERY_S = 0.1
+"""How often a waiting test looks for a line to print."""
+
+Say = Callable[[str, float], None]
+"""Prints what a drill waits for, and for how long at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A drill that somebody wants: ``key`` names it (a test's node id)."""
+
+    key: str
+    scenario: Scenario
+    terms: Terms
+    clauses: tuple[str, ...] | None
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """An ordered drill, waiting or in flight."""
+
+    order: Order
+    adapter: Adapter
+    result: Future[DrillResult] = field(default_factory=Future)
+    said: queue.SimpleQueue[tuple[str, float]] = field(default_factory=queue.SimpleQueue)
+    thread: threading.Thread | None = None
+
+
+class TrackedRecorder(Recorder):
+    """A recorder client that knows which drills are open, and which thread opened each."""
+
+    def __init__(self, *args: Any) -> None:
+        self.open: dict[str, tuple[OpenDrill, int]] = {}
+        self.runner_path: RunnerPath | None = None
+        super().__init__(*args)
+
+    def open_drill(self, **wanted: Any) -> OpenDrill:
+        """As in the recorder; the program of ``cancel_runner_path`` becomes this drill's runner."""
+        drill = super().open_drill(**wanted)
+        self.open[drill.id] = (drill, threading.get_ident())
+        if self.runner_path is not None:
+            self.runner_path.announce(drill.id, drill.run.argv)
+        return drill
+
+    def finish(self, drill: OpenDrill, why: str) -> list[dict[str, Any]]:
+        """As in the recorder."""
+        try:
+            return super().finish(drill, why)
+        finally:
+            self.open.pop(drill.id, None)
+            if self.runner_path is not None:
+                self.runner_path.withdraw(drill.id)
+
+    def finish_those_of(self, thread: int | None, why: str) -> None:
+        """End every drill that a thread has open."""
+        for drill, opened_by in list(self.open.values()):
+            if opened_by == thread:
+                self.finish(drill, why)
+
+
+class Session:
+    """What the plugin keeps for one pytest process.
+
+    Args:
+        histories: the folder that takes a folder with this process's histories.
+        origin: where ``histories`` came from, for messages.
+        jobs: how many drills of the shared adapter may be in flight; None for the adapter's own default.
+    """
+
+    def __init__(self, *, histories: Path, origin: str, jobs: int | None) -> None:
+        self._histories_root = histories
+        self._origin = origin
+        self.jobs = jobs
+        self._lock = threading.RLock()
+        self._recorder: TrackedRecorder | None = None
+        self._folder: Path | None = None
+        self._drivers: list[tuple[Adapter, Driver]] = []
+        self._lanes = Lanes()
+        self._jobs: dict[str, _Job] = {}
+        self._waiting: deque[_Job] = deque()
+        self._in_flight = 0
+        self._closed = False
+        self.failed: dict[str, Exception] = {}
+
+    # ------------------------------------------------------------------ one drill
+
+    def run(self, order: Order, adapter: Adapter, say: Say) -> DrillResult:
+        """The drill's result: of the drill that was started ahead, if there is one for this very adapter, or of a new one."""
+        job = self._begin(order, adapter)
+        try:
+            return self._wait(job, say)
+        except BaseException:
+            self._abandon(job)
+            raise
+
+    async def run_async(self, order: Order, adapter: Adapter, say: Say) -> DrillResult:
+        """The same, for a test that runs on an asyncio loop, which goes on meanwhile."""
+        import asyncio
+
+        job = self._begin(order, adapter)
+        waiting = asyncio.wrap_future(job.result)
+        try:
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=LOOK_EVERY_S)
+                _print_what_was_said(job, say)
+            return waiting.result()
+        except BaseException:
+            waiting.cancel()  # or it would call back into a loop that is closed by then
+            self._abandon(job)
+            raise
+
+    def order_ahead(self, orders: Sequence[Order], adapter: Adapter, *, jobs: int) -> None:
+        """Start drills that tests will ask for later, as soon as fewer than ``jobs`` are in flight."""
+        with self._lock:
+            self.jobs = self.jobs or jobs
+            for order in orders:
+                if order.key not in self._jobs:
+                    job = _Job(order, adapter)
+                    self._jobs[order.key] = job
+                    self._waiting.append(job)
+
+    def _begin(self, order: Order, adapter: Adapter) -> _Job:
+        self._refuse_when_closed()
+        with self._lock:
+            job = self._jobs.pop(order.key, None)
+            if job is not None and (job.adapter is not adapter or job.order != order):
+                self._abandon(job)
+                job = None
+            if job is None:
+                job = _Job(order, adapter)
+            if job.thread is None:
+                if job in self._waiting:
+                    self._waiting.remove(job)
+                self._start(job)
+            self._fill()
+        return job
+
+    def _fill(self) -> None:
+        while self._waiting and self._in_flight < (self.jobs or 1) and not self._closed:
+            self._start(self._waiting.popleft())
+
+    def _start(self, job: _Job) -> None:
+        self._in_flight += 1
+        job.thread = threading.Thread(target=self._fly, args=(job,), name=f"cancelcontract-drill-{job.order.scenario.id}", daemon=True)
+        job.thread.start()
+
+    def _fly(self, job: _Job) -> None:
+        job.result.set_running_or_notify_cancel()  # from here on nobody who gives up can take the future away
+        try:
+            order = job.order
+            result = conduct(
+                self.recorder(),
+                self.driver(job.adapter),
+                order.scenario,
+                order.terms,
+                clauses=order.clauses,
+                history=self.history_path(order.key, order.scenario.id),
+                lanes=self._lanes,
+                progress=lambda text, at_most_s: job.said.put((text, at_most_s)),
+            )
+        except BaseException as error:  # it is raised in the thread that waits
+            job.result.set_exception(error)
+        else:
+            job.result.set_result(result)
+        finally:
+            with self._lock:
+                self._in_flight -= 1
+                self._fill()
+
+    def _wait(self, job: _Job, say: Say) -> DrillResult:
+        while True:
+            try:
+                return job.result.result(timeout=LOOK_EVERY_S)
+            except FutureTimeout:
+                if job.result.done():
+                    raise
+            finally:
+                _print_what_was_said(job, say)
+
+    def _abandon(self, job: _Job) -> None:
+        """Nobody wants its result any more: end what it has started. Its thread sees that the drill is over and ends."""
+        if job in self._waiting:
+            self._waiting.remove(job)
+        recorder, thread = self._recorder, job.thread
+        if recorder is not None and thread is not None and not job.result.done():
+            with contextlib.suppress(RecorderFailed):  # then the recorder is gone, and has ended everything
+                recorder.finish_those_of(thread.ident, "nobody waits for it any more")
+
+    # ------------------------------------------------------------------ what all drills share
+
+    def recorder(self) -> TrackedRecorder:
+        """The recorder, started at the first drill.
+
+        Raises:
+            DrillError: it cannot be started.
+        """
+        with self._lock:
+            self._refuse_when_closed()
+            if self._recorder is None:
+                try:
+                    recorder = TrackedRecorder.start()
+                except (OSError, RecorderFailed) as error:
+                    raise DrillError(f"the recorder cannot be started, so no drill can be run: {error}") from error
+                assert isinstance(recorder, TrackedRecorder)  # for the type checker: start() makes one of its class
+                self._recorder = recorder
+            return self._recorder
+
+    def runner_path(self) -> RunnerPath:
+        """The folder-maker for workers that live before any run; from now on one drill at a time, unless it was asked otherwise.
+
+        Raises:
+            DrillError: the recorder, in whose folder it lives, cannot be started.
+        """
+        with self._lock:
+            recorder = self.recorder()
+            if recorder.runner_path is None:
+                recorder.runner_path = RunnerPath(Path(recorder.ask("ping")["root"]) / "path")
+                self.jobs = self.jobs or 1
+            return recorder.runner_path
+
+    def driver(self, adapter: Adapter) -> Driver:
+        """The one driver of an adapter; an adapter that cannot be driven is a TypeError that says why."""
+        with self._lock:
+            for known, driver in self._drivers:
+                if known is adapter:
+                    return driver
+            driver = Driver(adapter)
+            self._drivers.append((adapter, driver))
+            return driver
+
+    def close_driver(self, adapter: Adapter) -> None:
+        """The adapter has had its last drill."""
+        with self._lock:
+            found = [pair for pair in self._drivers if pair[0] is adapter]
+            self._drivers = [pair for pair in self._drivers if pair[0] is not adapter]
+        for _, driver in found:
+            driver.close()
+
+    def history_path(self, key: str, scenario: str) -> Path:
+        """A new file for a drill's history, named after its test.
+
+        Raises:
+            DrillError: the folder cannot be made.
+        """
+        with self._lock:
+            folder = self._folder
+            if folder is None:
+                folder = self._folder = make_history_folder(self._histories_root, self._origin)
+            stem = _file_name(key) or scenario
+            path, number = folder / f"{stem}.jsonl", 1
+            while path.exists():
+                number += 1
+                path = folder / f"{stem}-{number}.jsonl"
+            path.touch()
+            return path
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise DrillError("pytest is ending, so no drill is started any more")
+
+    def close(self) -> None:
+        """End every drill and the recorder; waits for no thread. Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            self._waiting.clear()
+            recorder, self._recorder = self._recorder, None
+            drivers, self._drivers = self._drivers, []
+        try:
+            if recorder is not None:
+                recorder.close()
+        finally:
+            for _, driver in drivers:
+                driver.close(within_s=5.0)
+
+
+def make_history_folder(root: Path, origin: str) -> Path:
+    """A new folder for the histories of this process, which version control ignores.
+
+    Raises:
+        DrillError: it cannot be made, or cannot be written into.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        ignore = root / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("# made by pytest-cancelcontract\n*\n", encoding="utf-8")
+        folder = root / f"{stamp}-{os.getpid()}"
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise DrillError(f"histories cannot be written to {root} (from {origin}): {error.strerror or error}") from error
+    return folder
+
+
+def _file_name(key: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "-", key.rpartition("/")[2]).strip("-.")[-150:]
+
+
+def _print_what_was_said(job: _Job, say: Say) -> None:
+    while True:
+        try:
+            say(*job.said.get_nowait())
+        except queue.Empty:
+            return
