@@ -24,7 +24,7 @@ def run(scenarios: list[str], folder: Path) -> float:
     wrapper = ["--", sys.executable, str(SAMPLE), "--grace", "0.8", "{workspace}", "{source}", "{runner}"]
     began = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "pytest_cancelcontract.cli", "run", "--grace", "1", *chosen, *where, *wrapper],
+        [str(Path(sys.executable).with_name("cancelcontract")), "run", "--grace", "1", *chosen, *where, *wrapper],
         check=True,
         capture_output=True,
     )
