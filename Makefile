@@ -17,8 +17,15 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
 
-drill: $(READY) ## drill the bundled samples: two that keep the contract, one that breaks it
-	$(BIN)/python -m benchmarks.drill
+SAMPLE = $(BIN)/cancelcontract run --grace 1 $(2) -- $(BIN)/python fixtures/wrappers/$(1).py --grace 0.8 '{workspace}' '{source}' '{runner}'
+
+drill: $(READY) ## drill the bundled samples: two that keep the contract, and one that does not
+	$(call SAMPLE,kept/subreaper,)
+	$(call SAMPLE,kept/guard,)
+	@echo
+	@echo "The next one forgets what its leader leaves behind, and must be found broken:"
+	@$(call SAMPLE,broken/calls_off_the_kill,--scenario deaf --scenario deaf-child); \
+	if test $$? -eq 1; then echo "Found broken, as it must be."; else echo "It was not found broken: that is a fault of the plugin." >&2; exit 1; fi
 
 test: $(READY) ## all tests
 	$(BIN)/python -m pytest
