@@ -99,6 +99,17 @@ class PytestSide:
             if "cancel_contract" in getattr(item, "fixturenames", ()):
                 self._limit(item)
 
+        if items:
+            self._skip_where_nothing_can_be_proven(items)
+
+    @staticmethod
+    def _skip_where_nothing_can_be_proven(items: Sequence[pytest.Item]) -> None:
+        from pytest_cancelcontract.recorder.client import why_no_drills_here
+
+        if missing := why_no_drills_here():
+            for item in items:
+                item.add_marker(pytest.mark.skip(reason=missing))
+
     def _refuse_idle_options(self, count: int) -> None:
         if not count and self.settings.flags_on_command_line:
             raise pytest.UsageError(self._idle_text())

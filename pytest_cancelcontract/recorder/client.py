@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +31,15 @@ from pytest_cancelcontract.terms import Terms
 
 ANSWER_WITHIN_S = 30.0
 """How long the recorder may take to answer beyond what the question itself waits for; more is a broken recorder."""
+
+
+def why_no_drills_here() -> str:
+    """What this machine lacks for a drill, or nothing: a death is proven by pidfd, and the process table is read in ``/proc``."""
+    if not hasattr(os, "pidfd_open") or not hasattr(signal, "pidfd_send_signal"):
+        return f"drills need Linux 5.3 or newer and a Python built for it (pidfd_open); this is {sys.platform}"
+    if not Path("/proc/self/stat").exists():
+        return "drills need /proc, which is not mounted here"
+    return ""
 
 
 class RecorderFailed(RuntimeError):

@@ -350,3 +350,11 @@ def test_nothing_is_said_and_little_is_imported_in_a_run_without_drills(pytester
     result.assert_outcomes(passed=1)
     # The list of plugins, which pytest prints, is all.
     assert result.stdout.str().count("cancel") == result.stdout.str().count("plugins: cancelcontract")
+
+
+def test_a_machine_on_which_no_death_can_be_proven_skips_with_that_reason(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import os\ndel os.pidfd_open\n")
+    pytester.makepyfile("def test_cancel(cancel_contract):\n    cancel_contract.check(None)\n")
+    result = pytester.runpytest_subprocess("-rs", timeout=60)
+    result.assert_outcomes(skipped=9)
+    result.stdout.fnmatch_lines(["*drills need Linux 5.3 or newer*(pidfd_open)*"])
