@@ -28,7 +28,8 @@ drill: $(READY) ## drill the bundled samples: two that keep the contract, and on
 	if test $$? -eq 1; then echo "Found broken, as it must be."; else echo "It was not found broken: that is a fault of the plugin." >&2; exit 1; fi
 
 test: $(READY) ## all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -q --ignore tests/walk -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -q tests/walk
 
 check: $(READY) ## format, lint, types, and the arrows between the rooms
 	$(BIN)/python -m ruff format --check .

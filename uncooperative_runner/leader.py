@@ -207,10 +207,12 @@ def _prove_place(row: Child, before: _Standing) -> str:
     """
     now = _Standing()
     parent = os.getppid()
+    # In a PID namespace the leader may be the one that all orphans are given to.
+    strangers = (before.pid, now.session) if before.pid != 1 else (now.session,)
     places = {
         "same group": (now.group, now.session) == (before.group, before.session),
         "own session": now.session == now.pid != before.session,
-        "daemon": now.session not in (before.session, now.pid) and now.group != before.group and parent not in (before.pid, now.session),
+        "daemon": now.session not in (before.session, now.pid) and now.group != before.group and parent not in strangers,
     }
     where = f"group {now.group}, session {now.session}, parent {parent}; the leader {before.pid}: {before.group}, {before.session}"
     if not places[row.placement]:

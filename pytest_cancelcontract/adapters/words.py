@@ -5,6 +5,7 @@ Every refusal is one line that names the value, where it came from and what is a
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import signal
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pytest_cancelcontract.adapters.protocol import Outcome
 
 _BRACE = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
+_SCRIPT_OPTION = re.compile(r"-[a-z]*c")
 _SIGNALS = {one.name.removeprefix("SIG"): one for one in signal.Signals}
 
 
@@ -37,6 +39,7 @@ class Template:
             BadCommand: it is empty, a quotation is not closed, or a brace is not one of ``allowed``.
         """
         words = split(command, origin)
+        _refuse_split_script(words, origin)
         used: set[str] = set()
         for word in words:
             used.update(name for name in _names(word, origin, allowed) if name)
@@ -76,6 +79,16 @@ def split(command: str | Sequence[str], origin: str) -> tuple[str, ...]:
     if any("\0" in word for word in words):
         raise BadCommand(f"a command cannot hold a null character, got {command!r} from {origin}")
     return words
+
+
+def _refuse_split_script(words: Sequence[str], origin: str) -> None:
+    """``bash -c {runner}``: the shell would take the runner's first word for the script, and the rest for its arguments."""
+    for option, word in itertools.pairwise(words):
+        if word == "{runner}" and _SCRIPT_OPTION.fullmatch(option):
+            raise BadCommand(
+                f"{{runner}} behind {option} in the command from {origin} becomes several words, and a shell takes only the first for its"
+                f" script; write it inside the script: {option} 'exec {{runner}}'"
+            )
 
 
 def _names(word: str, origin: str, allowed: Sequence[str]) -> Iterator[str]:

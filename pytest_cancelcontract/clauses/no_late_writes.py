@@ -81,15 +81,18 @@ def _doubt(facts: Facts) -> str:
     strangers = [one.path for one in _writes(facts) if one.member is None]
     if strangers:
         return f"written after the handover by a process of the run that is not known: {words.several(strangers, ', ')}"
-    last = [
-        one for one in facts.history.of("workspace", "look") if one.data.get("moment") in {"gone", "end"} and one.at_s >= facts.handover_s
-    ]
-    if not last:
-        return "the workspace was not looked at after the handover"
+    looks = [one for one in facts.history.of("workspace", "look") if one.data.get("moment") in {"gone", "end"}]
     fates = {one: facts.fate_at(one, facts.handover_s) for one in facts.first_run}
     living = [one for one, fate in fates.items() if fate not in {Fate.DEAD, Fate.DYING}]
+    stamp = _stamp(facts, "handover")
+    if stamp is not None and stamp.at_s < facts.handover_s - ROUNDING_S:
+        return f"the workspace was stamped for a handover {words.after_press(facts, stamp.at_s)}, of which no outcome tells"
     if not living and not facts.missing_roles:
-        return ""
+        # Nobody was left to write; where nothing is ever reported, the drill ends before the handover that nobody waits for.
+        return "" if looks else "the workspace was not looked at after the run was gone"
+    last = [one for one in looks if one.at_s >= facts.handover_s]
+    if not last:
+        return "the workspace was not looked at after the handover"
     names = words.several([words.who(one) for one in living] + list(facts.missing_roles), ", ")
     return _doubt_while_alive(facts, f"{names} may have been alive at the handover", exists=bool(last[-1].data.get("exists", True)))
 

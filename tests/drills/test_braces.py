@@ -52,6 +52,7 @@ def test_braces_are_filled(command: str | list[str], words: list[str]) -> None:
         pytest.param("a 'b", 'cannot split the command "a \'b" from --x into words: No closing quotation', id="an open quotation"),
         pytest.param("", "at least one word, got '' from --x", id="nothing"),
         pytest.param("  ", "at least one word", id="blanks"),
+        pytest.param("bash -c '{runner}'", "write it inside the script: -c 'exec {runner}'", id="a script of many words"),
         pytest.param("'' a", "at least one word", id="an empty program"),
         pytest.param("a\0b", "null character", id="a null character"),
         pytest.param(["a", 3], "text or a sequence of words", id="a number"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -297,3 +298,23 @@ def test_the_recorder_is_deaf_to_the_terminals_signals_and_hands_none_of_that_on
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     ignored = int(status["SigIgn"], 16)
     assert not ignored & (1 << (signal.SIGINT - 1) | 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGTERM - 1))
+
+
+NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child"]
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode != 0,
+    reason="this machine does not allow a PID namespace of one's own (unshare --pid)",
+)
+@pytest.mark.parametrize("habit", ["deaf-child", "own-session-child", "daemon", "pipe-holder"])
+def test_processes_of_a_pid_namespace_are_held_by_the_pids_that_they_have_here(recorder: Recorder, tmp_path: Path, habit: str) -> None:
+    drill = recorder.open_drill(header=header(habit), habits=[habit], terms=TERMS, history=tmp_path / "h.jsonl")
+    spawned = drill.run.spawn([*NAMESPACE, *drill.run.argv])
+    state = recorder.wait(drill, "working-or-exited", at_most_s=20).state
+    assert state["working"], (state, spawned.output.read_text())
+    said = {seen.subject: seen.data["pid"] for seen in load(drill.history).of("lifeline", "hello")}
+    assert len(said) == 2
+    assert all(Identity.parse(subject).pid != pid for subject, pid in said.items())
+    commands = [stamped(os.environ[STAMP])[Identity.parse(subject)] for subject in said]
+    assert all("uncooperative_runner" in command for command in commands)

@@ -1,0 +1,122 @@
+"""The options of the walk, its drills as a fixture, and its last lines.
+
+The options exist only where this folder is named on the command line (``python -m pytest tests/walk --walk-all``).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import GONE_WITHIN_S, STAMP, stamped
+from tests.walk.samples import samples
+from tests.walk.walking import Cell, Tally, Walk
+
+# Ends itself with the test run, however that ends: its input is a pipe that only the test run holds.
+BUSY = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+while True:
+    pass
+"""
+JOBS = 8
+TALLY = pytest.StashKey[Tally]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Without these options each broken sample is walked only over ``polite`` and where its fault is shown."""
+    group = parser.getgroup("walk", "the walk over the sample wrappers")
+    group.addoption("--walk-all", action="store_true", help="every sample over every scenario")
+    group.addoption("--walk-times", type=int, default=1, metavar="N", help="each drill N times")
+    group.addoption(
+        "--walk-load",
+        type=int,
+        nargs="?",
+        default=0,
+        const=os.cpu_count(),
+        metavar="N",
+        help="with N busy processes (one a core) meanwhile; what the machine spoilt twice is then counted and not wrong",
+    )
+    group.addoption("--walk-jobs", type=int, default=JOBS, metavar="N", help="drills in flight at once")
+    group.addoption("--walk-print", action="store_true", help="print the cells that were not kept, as expected.toml wants them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One tally a test run."""
+    config.stash[TALLY] = Tally()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for each drill."""
+    if "cell" in metafunc.fixturenames:
+        whole = bool(metafunc.config.getoption("--walk-all", False))
+        times = int(metafunc.config.getoption("--walk-times", 1))
+        cells = [Cell(sample, row, turn) for turn in range(times) for sample in samples() for row in sample.scenarios(whole=whole)]
+        metafunc.parametrize("cell", cells, ids=[cell.name if times == 1 else f"{cell.name}-{cell.turn + 1}" for cell in cells])
+
+
+@pytest.fixture(autouse=True)
+def leak_guard() -> None:
+    """Not after each test: the drills of the next ones are under way. ``walk`` looks when all are over."""
+
+
+@pytest.fixture(scope="session")
+def busy_machine(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The busy processes of ``--walk-load``, and how many there are."""
+    number = int(request.config.getoption("--walk-load", 0))
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY], stdin=subprocess.PIPE) for _ in range(number)]
+    yield number
+    for process in busy:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, busy_machine: int) -> Iterator[Walk]:
+    """All drills of this test run, with a leak guard around them."""
+    stamp = f"walk-{os.getpid()}-{busy_machine}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(STAMP, stamp)
+        cells = [cell for item in request.session.items if (cell := _cell_of(item))]
+        walk = Walk(cells, tmp_path_factory.mktemp("walk"), jobs=int(request.config.getoption("--walk-jobs", JOBS)))
+        yield walk
+        walk.close()
+    until = time.monotonic() + GONE_WITHIN_S
+    while left := stamped(stamp):
+        if time.monotonic() > until:
+            pytest.fail("the walk left behind: " + "; ".join(f"{identity} {command}" for identity, command in left.items()))
+        time.sleep(0.01)  # polls to a deadline: there is no event for "nobody carries the stamp"
+
+
+def _cell_of(item: pytest.Item) -> Cell | None:
+    callspec = getattr(item, "callspec", None)
+    cell = callspec.params.get("cell") if callspec is not None else None
+    return cell if isinstance(cell, Cell) else None
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Tally:
+    """What the walk has seen so far."""
+    return request.config.stash[TALLY]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """A line of totals, what was wrong, and the cells where they were asked for."""
+    tally = config.stash[TALLY]
+    if not tally.drills:
+        return
+    inconclusive = f"{len(tally.inconclusive)} inconclusive that should not be"
+    load = f"{config.getoption('--walk-load', 0)} busy processes on {os.cpu_count()} cores"
+    terminalreporter.write_line(
+        f"walk: {tally.drills} drills, {tally.rerun} run again, {inconclusive}, {len(tally.wrong)} wrong verdicts; {load}"
+    )
+    for line in (*tally.wrong, *tally.inconclusive):
+        terminalreporter.write_line(f"  {line}")
+    if config.getoption("--walk-print", False):
+        for line in tally.as_table():
+            terminalreporter.write_line(line)

@@ -1,0 +1,87 @@
+"""The sample wrappers and what each must not keep, read from ``fixtures/expected.toml``; nothing is run here."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_cancelcontract.adapters.command import CommandAdapter
+from pytest_cancelcontract.scenarios import SCENARIOS, Scenario, by_id
+from pytest_cancelcontract.terms import Terms, settle_terms
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample wrapper: how it is driven, and its cells of the matrix that are not kept."""
+
+    name: str
+    command: str
+    outcome: str | None
+    example_of: str | None
+    shown_in: tuple[str, ...]
+    in_every: Mapping[str, str]
+    cells: Mapping[str, Mapping[str, str]]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is one of those that keep everything."""
+        return self.name.startswith("kept/")
+
+    def expected(self, scenario: Scenario) -> dict[str, str]:
+        """``{clause: verdict}`` of what is not kept in this scenario."""
+        everywhere = {clause: verdict for clause, verdict in self.in_every.items() if clause in scenario.clauses}
+        return everywhere | dict(self.cells.get(scenario.id, {}))
+
+    def scenarios(self, *, whole: bool) -> list[Scenario]:
+        """The scenarios to walk: all of them, or for a broken sample ``polite`` and those that show its fault."""
+        if whole or self.is_kept:
+            return list(SCENARIOS)
+        return [by_id(name) for name in dict.fromkeys(("polite", *self.shown_in))]
+
+    def adapter(self, records: Path) -> CommandAdapter:
+        """The sample as a command line; ``records`` takes the records of those that keep one."""
+        values = {"python": shlex.quote(sys.executable), "sample": shlex.quote(str(FIXTURES / f"wrappers/{self.name}.py"))}
+        values["records"] = shlex.quote(str(records))
+        outcome = None if self.outcome is None else _fill(self.outcome, values)
+        return CommandAdapter(_fill(self.command, values), outcome=outcome)
+
+
+def terms() -> Terms:
+    """The terms that the samples are walked with."""
+    return settle_terms({name: (value, "fixtures/expected.toml") for name, value in _table()["terms"].items()})
+
+
+def samples() -> list[Sample]:
+    """All samples, in the file's order."""
+    table = _table()
+    return [_sample(name, row, table["driven"]) for name, row in table["wrappers"].items()]
+
+
+def _table() -> dict[str, Any]:
+    return tomllib.loads((FIXTURES / "expected.toml").read_text())
+
+
+def _sample(name: str, row: Mapping[str, Any], driven: Mapping[str, str]) -> Sample:
+    keeps_record = row.get("keeps_record", False)
+    return Sample(
+        name,
+        driven["record_command" if keeps_record else "command"],
+        driven["record_outcome"] if keeps_record else None,
+        row.get("example_of"),
+        tuple(row.get("shown_in", ())),
+        row.get("in_every", {}),
+        row.get("not_kept", {}),
+    )
+
+
+def _fill(command: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        command = command.replace(f"{{{name}}}", value)
+    return command

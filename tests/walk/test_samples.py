@@ -1,0 +1,84 @@
+"""Every sample wrapper gets exactly the verdicts that ``fixtures/expected.toml`` gives it, in both directions."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_cancelcontract.conduct import DrillResult
+from pytest_cancelcontract.contract import CLAUSES
+from pytest_cancelcontract.finding import Verdict
+from tests.walk.samples import FIXTURES, samples
+from tests.walk.walking import Cell, Tally, Walk
+
+NOT_JUDGED = (Verdict.NOT_COVERED, Verdict.NOT_APPLICABLE)
+KEPT_HISTORIES = FIXTURES.parent / ".walk"
+
+
+def test_sample_gets_exactly_the_expected_verdicts(cell: Cell, walk: Walk, tally: Tally, request: pytest.FixtureRequest) -> None:
+    """A cell that is not in the table must be kept; one that is must have the verdict that stands there."""
+    result = walk.result(cell).result()
+    tally.drills += 1
+    tally.rerun += result.attempts > 1
+    seen = {check.clause: check.verdict for check in result.checks if check.verdict not in NOT_JUDGED}
+    expected = dict.fromkeys(_judged(cell), Verdict.KEPT)
+    expected |= {clause: Verdict(verdict) for clause, verdict in cell.sample.expected(cell.scenario).items()}
+    not_kept = {clause: str(verdict) for clause, verdict in seen.items() if verdict is not Verdict.KEPT}
+    if not_kept:
+        tally.seen.setdefault(cell.sample.name, {})[cell.scenario.id] = not_kept
+    is_loaded = bool(request.config.getoption("--walk-load", 0))
+    wrong = []
+    for clause in dict.fromkeys((*expected, *seen)):
+        want, got = expected.get(clause), seen.get(clause)
+        if got is Verdict.INCONCLUSIVE and want is not Verdict.INCONCLUSIVE:
+            tally.inconclusive.append(f"{cell.name} {clause}: expected {want}. {_evidence(result, clause)}")
+            if is_loaded and result.attempts > 1:  # the machine's doing, and said so; any other is wrong on a busy machine too
+                continue
+        if want is not got:
+            wrong.append(f"{clause}: expected {want or 'not judged'}, got {got or 'not judged'}. {_evidence(result, clause)}")
+    if wrong:
+        kept = _keep(result, request.node.name)
+        tally.wrong += [f"{cell.sample.name} {cell.scenario.id} {line}" for line in wrong]
+        pytest.fail("\n".join([f"{cell.sample.name} over {cell.scenario.id}:", *wrong, f"history  {kept}"]), pytrace=False)
+
+
+def _judged(cell: Cell) -> list[str]:
+    """The scenario's clauses that this release can judge."""
+    built = {row.id for row in CLAUSES if row.check is not None}
+    return [clause for clause in cell.scenario.clauses if clause in built]
+
+
+def _evidence(result: DrillResult, clause: str) -> str:
+    return next((f"observed: {check.finding.observed}" for check in result.checks if check.clause == clause), "")
+
+
+def _keep(result: DrillResult, name: str) -> Path:
+    kept = KEPT_HISTORIES / f"{name.partition('[')[2].rstrip(']').replace('/', '-')}.jsonl"
+    kept.parent.mkdir(exist_ok=True)
+    shutil.copyfile(result.history, kept)
+    return kept
+
+
+def test_each_built_clause_has_a_sample_that_breaks_it() -> None:
+    """A clause that no sample breaks might as well never say no."""
+    shown = {sample.example_of for sample in samples()}
+    assert {row.id for row in CLAUSES if row.check is not None} - shown == set()
+
+
+def test_each_sample_breaks_what_it_is_the_example_of() -> None:
+    """Where the walk shows it, its own clause is among the cells that are broken."""
+    for sample in samples():
+        if sample.is_kept:
+            assert not sample.cells and not sample.in_every
+        else:
+            shown = [sample.expected(row) for row in sample.scenarios(whole=False)]
+            assert any(cells.get(sample.example_of or "") == Verdict.BROKEN for cells in shown), sample.name
+
+
+def test_each_sample_file_is_in_the_table() -> None:
+    """A sample that the walk does not know shows nothing."""
+    wrappers = FIXTURES / "wrappers"
+    files = {f"{path.parent.name}/{path.stem}" for folder in ("kept", "broken") for path in (wrappers / folder).glob("[a-z]*.py")}
+    assert files == {sample.name for sample in samples()}
