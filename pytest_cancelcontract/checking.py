@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from pytest_cancelcontract.scenarios import Scenario
     from pytest_cancelcontract.terms import Terms
 
-_NOTES = {
-    Fault.INCONCLUSIVE: "nothing proves that it is kept, so it does not count as kept",
-    Fault.NOT_COVERED: "not covered fails here (--cancel-not-covered=fail)",
-}
+_UNPROVEN = "nothing proves that it is kept, so it does not count as kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +169,17 @@ def _error(found: list[Failure], history: History | None, place: Place) -> Excep
             is_last = number == len(found) - 1
             messages.append(
                 failure_message(
-                    failure.check, history if is_last else None, rerun=place.rerun if is_last else "", note=_NOTES.get(failure.fault, "")
+                    failure.check, history if is_last else None, rerun=place.rerun if is_last else "", note=_note(failure.fault, place)
                 )
             )
     text = "\n\n".join(messages)
     return ContractBroken(text) if found[0].fault in {Fault.BROKEN, Fault.STALE} else ContractInconclusive(text)
+
+
+def _note(fault: Fault, place: Place) -> str:
+    if fault is Fault.NOT_COVERED:
+        return f"not covered fails here ({place.settings.origin('cancel_not_covered')} is fail)"
+    return _UNPROVEN if fault is Fault.INCONCLUSIVE else ""
 
 
 def _nothing_judged(result: DrillResult, place: Place) -> str:

@@ -282,7 +282,7 @@ def _list(options: argparse.Namespace) -> int:
         terms = settle_terms(found)
     except BadTerm as error:
         raise BadUse(str(error)) from None
-    print("\n".join([*scenario_lines(SCENARIOS, terms), "", *clause_lines(CLAUSES, SCENARIOS)]))
+    print("\n".join([*scenario_lines(SCENARIOS, terms), "", *clause_lines(CLAUSES)]))
     return 0
 
 

@@ -75,7 +75,11 @@ CLAUSES: tuple[ClauseRow, ...] = (
         "outcome-reported", "the cancel call returns and the outcome is terminal within `kill_within` of gone", outcome_reported.check
     ),
     _outcome("outcome-not-early", "the outcome is terminal no more than `early` before gone", outcome_not_early.check),
-    _outcome("outcome-not-success", "a cancelled run is not called a success, then or after `settle`", outcome_not_success.check),
+    _outcome(
+        "outcome-not-success",
+        "a cancelled run is not called a success, then or after `settle` (a SHOULD where the outcome is only an exit status)",
+        outcome_not_success.check,
+    ),
     ClauseRow("stays-ended", Level.MUST, "nothing of the task starts again by itself for `retry`"),
     ClauseRow(
         "no-late-writes", Level.MUST, "from the handover on the run changes nothing in or beside its workspace", no_late_writes.check

@@ -93,6 +93,7 @@ def run_drill(
                 handles.callback(driver.forget, second)
         under_way.until_over()
         under_way.refuse_early_end()
+        under_way.refuse_unreadable_outcome()
     return history
 
 

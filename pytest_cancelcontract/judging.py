@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_cancelcontract.contract import LATER
 from pytest_cancelcontract.finding import Check, Level, Verdict
 
 
@@ -53,6 +54,7 @@ def _fault(check: Check, level: Level, fails_not_covered: bool, is_expected: boo
         return Fault.BROKEN if counts and not is_expected else None
     if check.verdict is Verdict.INCONCLUSIVE:
         return Fault.INCONCLUSIVE if counts or is_expected else None
-    if check.verdict is Verdict.NOT_COVERED and fails_not_covered and counts:
+    # What is not built yet is nothing that an adapter could mend.
+    if check.verdict is Verdict.NOT_COVERED and fails_not_covered and counts and check.finding.lacks != LATER:
         return Fault.NOT_COVERED
     return None

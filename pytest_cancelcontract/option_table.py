@@ -87,7 +87,7 @@ OPTIONS: tuple[OptionRow, ...] = (
     OptionRow(
         "jobs", "count", "N", "drills in flight at once, for the adapter of the fixture cancel_adapter (commands default to 4, others to 1)"
     ),
-    OptionRow("report", "path", "FILE", "write a report to FILE.json"),
+    OptionRow("report", "path", "FILE", "write a report; the file's name ends in .json"),
     OptionRow("history", "path", "DIR", "where the histories of the drills are kept (default .cancelcontract at the root)"),
     OptionRow("baseline", "path", "FILE", "not in this release", is_built=False),
 )

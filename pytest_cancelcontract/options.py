@@ -59,6 +59,7 @@ class Settings:
     """All that holds for the whole pytest run.
 
     ``given`` maps an option's key (``cancel_grace``) to its value; what was not given is absent. ``report`` and ``history`` are absolute.
+    ``is_run`` says that ``cancelcontract run`` gave the options, under names of its own.
     """
 
     given: Mapping[str, Given]
@@ -67,6 +68,7 @@ class Settings:
     jobs: int | None
     report: Path | None
     history: Path
+    is_run: bool = False
 
     def text(self, key: str) -> str | None:
         """The value of a textual option, or None."""
@@ -118,6 +120,7 @@ def read_settings(config: pytest.Config) -> Settings:
         jobs=_jobs(given.get("cancel_jobs")),
         report=_report(config, given.get("cancel_report")),
         history=_path(config, given["cancel_history"]) if "cancel_history" in given else config.rootpath / ".cancelcontract",
+        is_run=run_settings(config) is not None,
     )
     settle(settings, {})
     choose(settings, None, "")
@@ -182,7 +185,7 @@ def command_adapter(settings: Settings) -> CommandAdapter:
     from pytest_cancelcontract.adapters.words import BadCommand
 
     keys = {name: f"cancel_{option}" for name, option in _COMMAND_OPTIONS.items()}
-    flags = {row.key: row.flag for row in OPTIONS}
+    flags = {row.key: _origin_in_run(row) if settings.is_run else row.flag for row in OPTIONS}
     try:
         return CommandAdapter(
             settings.text("cancel_wrapper"),

@@ -53,6 +53,7 @@ class OutcomeWatch:
         self._answered = threading.Event()
         self._is_told = False
         self._terminal: Answer | None = None
+        self._unreadable: Answer | None = None
         self._stored: Answer | None = None
         self._held_back: tuple[Answer, str] | None = None
 
@@ -76,6 +77,12 @@ class OutcomeWatch:
         """The first terminal answer, told or not."""
         return self._terminal
 
+    @property
+    def unreadable(self) -> str:
+        """Why the outcome was never read to its end: its words are none that anybody knows. Empty where that is not so."""
+        last = self._unreadable
+        return last.error or "" if last is not None and self._terminal is None else ""
+
     def until_first(self, at_most_s: float) -> None:
         """Wait until a question has been answered; one that blocks until the end is not waited for."""
         if self._by == "outcome":
@@ -98,6 +105,8 @@ class OutcomeWatch:
             if self._stopped.is_set():
                 return
             is_terminal = answer.outcome is not None and answer.outcome.is_terminal
+            if answer.is_unreadable:
+                self._unreadable = answer
             if is_terminal and self._terminal is None:
                 self._terminal = answer
             if self._is_told:

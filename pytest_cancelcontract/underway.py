@@ -42,6 +42,10 @@ class RunnerNeverWorked(DrillError):
     """The wrapper runs, but its runner did not come up within ``start``."""
 
 
+class UnreadableOutcome(DrillError):
+    """The adapter's outcome is in words that nobody explained: a fault of the settings, and none of the wrapper."""
+
+
 class EndedBeforePress(DrillError):
     """The run was over before cancel was pressed, so there was nothing left to cancel."""
 
@@ -177,6 +181,15 @@ class UnderWay:
                 f"the run was over before cancel was pressed: its outcome was {told.outcome!s} already."
                 f" The wrapper's side ended it; nothing was left to cancel.{self.output_tail()}"
             )
+
+    def refuse_unreadable_outcome(self) -> None:
+        """Refuse to judge where the outcome was told in words that the adapter's settings do not explain.
+
+        Raises:
+            UnreadableOutcome: it was, and no readable one came after all.
+        """
+        if self.watch is not None and self.watch.unreadable:
+            raise UnreadableOutcome(f"the outcome cannot be read: {self.watch.unreadable}")
 
     def until_pressed(self, at_most_s: float) -> bool:
         """Wait until the press was stamped, in whatever thread."""

@@ -5,23 +5,31 @@ Timers are not inherited over fork(2): every process arms its own, to the same m
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 
 def arm_alarm(deadline_s: float) -> None:
     """End this process by SIGALRM at ``deadline_s`` (monotonic). At once to be had, but a stopped process would only die on waking."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # The first process of a PID namespace gets no signal from inside that it does not handle, pid_namespaces(7).
+    signal.signal(signal.SIGALRM, _end if os.getpid() == 1 else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
     signal.setitimer(signal.ITIMER_REAL, _seconds_left(deadline_s))
 
 
 def arm_kill(deadline_s: float) -> bool:
-    """Replace the alarm by SIGKILL from a kernel timer, which ends a stopped process too; False where there is none (the alarm stays).
+    """Replace the alarm by SIGKILL from a kernel timer, which ends a stopped process too; False where that cannot be (the alarm stays).
 
     Source: timer_create(2), sigevent(3type).
     """
+    if os.getpid() == 1:
+        return False
     try:
         import ctypes
 
@@ -42,6 +50,10 @@ def arm_kill(deadline_s: float) -> bool:
         return False
     signal.setitimer(signal.ITIMER_REAL, 0)
     return True
+
+
+def _end(*_: object) -> NoReturn:
+    os._exit(128 + signal.SIGALRM)
 
 
 def _seconds_left(deadline_s: float) -> float:

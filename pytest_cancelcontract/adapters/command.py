@@ -108,6 +108,9 @@ class CommandAdapter:
         """
         argv = self._start.fill(self._run_values(run), run.argv)
         cwd = Path.cwd() if "workspace" in self._start.uses else run.workspace
+        if "/" in argv[0]:
+            # ./wrap.sh is meant as it was typed, wherever the command is started.
+            argv[0] = str(Path.cwd() / argv[0])
         env = self._environment(run)
         if self._is_service:
             handle = CommandHandle(run)

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeGuard
 from pytest_cancelcontract.adapters.protocol import (
     CALL_ENDS_AT,
     Adapter,
+    BadOutcome,
     HasCapabilities,
     HasClose,
     HasDisrupt,
@@ -62,7 +63,8 @@ class Answer:
 
     ``began_s`` and ``ended_s`` are on the monotonic clock, taken right around the call. ``error`` is one line (None: it went
     well) and ``trace`` its traceback; ``is_overrun`` says that there was no answer in time,
-    ``is_own_error`` that the error is this package's and its line says all.
+    ``is_own_error`` that the error is this package's and its line says all, ``is_unreadable`` that the outcome was given in words
+    which nobody can read.
     """
 
     began_s: float
@@ -73,6 +75,7 @@ class Answer:
     trace: str = ""
     is_overrun: bool = False
     is_own_error: bool = False
+    is_unreadable: bool = False
 
 
 class Call:
@@ -278,7 +281,7 @@ class Driver:
                 if call.question.method == "wait" and not outcome.is_terminal:
                     raise ValueError(f"wait must block until the outcome is cancelled, failed or succeeded, got {value!r}")
             except ValueError as error:
-                call._resolve(Answer(began, ended, error=str(error)))
+                call._resolve(Answer(began, ended, error=str(error), is_unreadable=isinstance(error, BadOutcome)))
                 return
         call._resolve(Answer(began, ended, handle=handle, outcome=outcome))
 
@@ -287,7 +290,9 @@ class Driver:
         text = one_line(error)
         hooks.after(text)
         trace = "".join(traceback.format_exception(error))
-        call._resolve(Answer(began, ended, error=text, trace=trace, is_own_error=_is_own(error)))
+        call._resolve(
+            Answer(began, ended, error=text, trace=trace, is_own_error=_is_own(error), is_unreadable=isinstance(error, BadOutcome))
+        )
 
     def _keep(self, handle: Any) -> int:
         with self._lock:

@@ -59,6 +59,8 @@ def _observed(facts: Facts, came: Span) -> str:
 def _likely(facts: Facts, came: Span) -> str:
     if came.is_closed:
         return "the wrapper heard of the cancel late: it learns of it on a poll or a heartbeat that is too slow, or was busy"
+    if facts.cancel_error:
+        return f"the cancel call itself failed: {facts.cancel_error}"
     if facts.report is not None:
         return f"the state was set to {facts.report.outcome!r} and nobody told the run"
     return "the wrapper never heard of the cancel, or does not act on it while the run works"

@@ -235,6 +235,12 @@ class Facts:
         return None
 
     @cached_property
+    def cancel_error(self) -> str:
+        """What the cancel call raised; empty where it went well or did not return."""
+        returned = self.history.first("adapter", "cancel-returned")
+        return str(returned.data.get("error") or "") if returned else ""
+
+    @cached_property
     def handover_s(self) -> float:
         """From when on nothing of the old run may happen any more: reported + ``early``, or the deadline if that comes first."""
         if self.report is None or not self.history.capabilities.intersection(OUTCOME_CAPABILITIES):
@@ -267,7 +273,10 @@ class Facts:
             return Timing.WITHIN
         if least > limit_s + margin + ROUNDING_S:
             return Timing.BEYOND
-        return Timing.TOO_CLOSE if event.is_closed and event.latest_s == event.earliest_s else Timing.UNKNOWN
+        # Not within, and beyond by less than the machine was late: it could have been the machine.
+        is_beyond = least > limit_s + ROUNDING_S
+        is_exact = event.is_closed and event.latest_s == event.earliest_s
+        return Timing.TOO_CLOSE if is_exact or (is_beyond and math.isfinite(margin)) else Timing.UNKNOWN
 
     def against_span(self, limit_s: float, *, since: Span, event: Span) -> Timing:
         """The same where the beginning is known as an interval too: a verdict needs all of it on one side."""

@@ -8,6 +8,9 @@ from pytest_cancelcontract.finding import Finding, Verdict, worst
 
 ADVICE = "signal first, wait for the grace, and use force only after it; once something of the run is still cleaning up, keep waiting"
 
+HARDLY_LONGER = 0.1
+"""A grace that is longer than the clean-up by less than this share of it is named as the likely cause."""
+
 
 def check(facts: Facts) -> Finding:
     """Judge whether everything that cleans up could finish.
@@ -54,6 +57,11 @@ def _check_killed(facts: Facts, member: Member, told_s: float, expected: str) ->
     seen_by = f"lifeline; pidfd; {words.lateness(facts, told_s, death.latest_s)}"
     if death.latest_s - told_s < facts.terms.cleanup_s - facts.lateness_s(told_s, death.latest_s):
         return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, member), ADVICE)
+    late_s = facts.lateness_s(told_s, death.latest_s)
+    if death.latest_s - told_s < facts.terms.cleanup_s + late_s + HARDLY_LONGER * facts.terms.cleanup_s:
+        likely = "the wrapper's own grace is hardly longer than the clean-up, so it is down to chance which of the two ends first"
+        advice = f"wait for well over {words.seconds(facts.terms.cleanup_s)} before force is used, or promise a shorter cleanup"
+        return words.inconclusive(observed, expected, seen_by=seen_by, likely=likely, advice=advice, spoilt=True)
     return words.inconclusive(observed, expected, seen_by=seen_by, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
 
 

@@ -403,6 +403,7 @@ class Recorder:
                 break
             await asyncio.sleep(0.005)
         self._release(watch)
+        watch.workspace.remove_own_logs()
 
     def _held(self, watch: Watch) -> list[Held]:
         members = [member.held for member in watch.members.values()]

@@ -26,7 +26,9 @@ LOOK_AGAIN_FOR_S = 0.010
 """A process that is dying within this time of a report, a handover or a second start counts as dying at it (docs/history.md)."""
 CHANGES_EVERY_S = 0.25
 PAST_LIMIT_S = 0.1
-"""How far beyond a limit the world is still watched, so that what did not happen by then was seen not to happen."""
+PAST_LIMIT_LATENESSES = 2
+"""How far beyond a limit the world is still watched, so that what did not happen by then was seen not to happen: so long, and
+so many times as long as the machine was late at worst, since a verdict needs more than that."""
 TERMINAL = frozenset({"cancelled", "failed", "succeeded"})
 
 
@@ -113,6 +115,7 @@ class Watch:
         self._is_restarting = False
         self._deadline_looked = False
         self._quiet_since_s: float | None = None
+        self._worst_late_s = 0.0
         self._starters: dict[str, Identity] = {}
         self._noting: asyncio.Task[None] | None = None
 
@@ -214,6 +217,7 @@ class Watch:
 
     def was_late(self, seen: Lateness) -> None:
         """Note what the clock saw since the last time."""
+        self._worst_late_s = max(self._worst_late_s, seen.worst_s)
         self.journal.add("clock", "lateness", since_s=round(seen.since_s, 6), worst_s=round(seen.worst_s, 6))
         if abs(seen.stepped_s) > STEP_AT_LEAST_S:
             self.journal.add("clock", "stepped", by_s=round(seen.stepped_s, 6))
@@ -322,7 +326,7 @@ class Watch:
             reference = max(member.died_s or 0.0 for member in self.members.values())
         if not self._has_answered():
             ends = max(ends, reference + self.terms.kill_within_s)
-        return ends + PAST_LIMIT_S
+        return ends + PAST_LIMIT_S + PAST_LIMIT_LATENESSES * self._worst_late_s
 
     def _has_answered(self) -> bool:
         covered = bool(self._capabilities & {"wait", "outcome", "exit"})

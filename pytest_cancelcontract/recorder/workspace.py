@@ -80,6 +80,24 @@ def look(folder: str) -> Look:
     return Look(entries, exists, time.monotonic() - began)
 
 
+def remove_logs(folder: str, token: str) -> None:
+    """Remove the files of a run, told by their name and by its mark in every line, at the top of a folder; nothing else."""
+    wanted = MARK + token.encode() + b" "
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(OWN_PREFIX) and name.endswith(".log")]
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                is_ours = all(line.startswith(wanted) for line in file)
+            if is_ours:
+                os.unlink(path)
+        except OSError:
+            continue
+
+
 def _walk(folder: str, entries: dict[str, Entry]) -> None:
     waiting = [folder]
     while waiting:

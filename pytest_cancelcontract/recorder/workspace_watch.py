@@ -84,6 +84,11 @@ class WorkspaceWatch:
             if moment:
                 self._note_look(moment, seen)
 
+    def remove_own_logs(self) -> None:
+        """Remove the runner's logs where the wrapper ran it in a folder of its own: they are ours, and nothing of ours is left behind."""
+        if self._folder:
+            workspace.remove_logs(self._folder, self._token)
+
     def close(self) -> None:
         """Let the stamp file go."""
         if self._stamp is not None:

@@ -69,6 +69,7 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, 
 def _drill(row: Mapping[str, Any], wrapper: str | None, terms: Mapping[str, Any]) -> dict[str, Any]:
     measured = row.get("measured", {})
     entry = {
+        "test": row.get("test"),
         "scenario": row["scenario"],
         "verdict": str(row["verdict"]),
         "attempts": row.get("attempts", 1),

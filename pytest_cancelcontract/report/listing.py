@@ -55,12 +55,10 @@ def _judges(row: Scenario) -> str:
     return ", ".join([*(["after a press"] if is_after_press else []), *own] if is_after_press else row.clauses)
 
 
-def clause_lines(clauses: Sequence[_Row], scenarios: Sequence[Scenario]) -> list[str]:
-    """The clauses, with their level and their promise; those that no scenario judges in this release are left out."""
-    judged = {clause for row in scenarios for clause in row.clauses}
-    rows = [row for row in clauses if row.id in judged]
-    width = max((len(row.id) for row in rows), default=0)
-    return ["clauses", "", *(f"  {row.id:<{width}}  {str(row.level).upper():<6}  {row.promise}{_later(row)}" for row in rows)]
+def clause_lines(clauses: Sequence[_Row]) -> list[str]:
+    """The clauses, with their level and their promise, and which are not judged in this release."""
+    width = max((len(row.id) for row in clauses), default=0)
+    return ["clauses", "", *(f"  {row.id:<{width}}  {str(row.level).upper():<6}  {row.promise}{_later(row)}" for row in clauses)]
 
 
 def _later(row: _Row) -> str:

@@ -123,8 +123,11 @@ def _verdict(row: Row) -> str:
     verdict = str(row["verdict"])
     if "error" in row:
         return f"{verdict}: could not be run"
-    clauses = [check["clause"] for check in row.get("checks", ()) if check["verdict"] == verdict]
-    return verdict if verdict == Verdict.KEPT or not clauses else f"{verdict}: {', '.join(clauses)}"
+    worst = [check for check in row.get("checks", ()) if check["verdict"] == verdict]
+    if verdict == Verdict.KEPT or not worst:
+        return verdict
+    clauses = ", ".join(check["clause"] for check in worst)
+    return f"{verdict}: {clauses}" if any(check["level"] == Level.MUST for check in worst) else f"{verdict} (SHOULD): {clauses}"
 
 
 def _after_press(value: object) -> str:

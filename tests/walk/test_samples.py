@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_cancelcontract.conduct import DrillResult
-from pytest_cancelcontract.contract import CLAUSES
+from pytest_cancelcontract.contract import CLAUSES, judge
 from pytest_cancelcontract.finding import Verdict
+from pytest_cancelcontract.history import load
 from tests.walk.samples import FIXTURES, samples
 from tests.walk.walking import Cell, Tally, Walk
 
@@ -38,10 +40,24 @@ def test_sample_gets_exactly_the_expected_verdicts(cell: Cell, walk: Walk, tally
                 continue
         if want is not got:
             wrong.append(f"{clause}: expected {want or 'not judged'}, got {got or 'not judged'}. {_evidence(result, clause)}")
+    wrong += _acquitted_for_want_of_a_witness(result)
     if wrong:
         kept = _keep(result, request.node.name)
         tally.wrong += [f"{cell.sample.name} {cell.scenario.id} {line}" for line in wrong]
         pytest.fail("\n".join([f"{cell.sample.name} over {cell.scenario.id}:", *wrong, f"history  {kept}"]), pytrace=False)
+
+
+def _acquitted_for_want_of_a_witness(result: DrillResult) -> list[str]:
+    """Take each witness in turn out of the recorded history: what was not kept with it must not be kept without it."""
+    whole = load(result.history)
+    found = []
+    before = {check.clause: check.verdict for check in judge(whole)}
+    for witness in sorted({seen.witness for seen in whole.observations}):
+        rest = replace(whole, observations=tuple(seen for seen in whole.observations if seen.witness != witness))
+        for check in judge(rest):
+            if check.verdict is Verdict.KEPT and before[check.clause] is not Verdict.KEPT:
+                found.append(f"{check.clause}: {before[check.clause]}, but kept without the witness {witness}")
+    return found
 
 
 def _judged(cell: Cell) -> list[str]:
