@@ -51,18 +51,14 @@ def main() -> None:
     finally:
         recorder.close()
     ours, theirs, late = zip(*rows, strict=True)
-    show("the recorder has the death", ours)
-    show("the parent's own waitid returns", theirs)
+    show("SIGKILL until the recorder has it", ours)
+    show("SIGKILL until waitid returns", theirs)
     show("clock error stated by the drill", late)
-    ratio(ours, theirs, "figure: median at most 1 ms, 99th percentile at most 10 ms")
-    held = statistics_text(ours)
-    print(f"  {held}")
-
-
-def statistics_text(seconds: tuple[float, ...]) -> str:
-    """Whether the figure is reached."""
-    median, p99 = quantile(seconds, 0.5) * 1000, quantile(seconds, 0.99) * 1000
-    return f"median {median:.2f} ms, p99 {p99:.2f} ms: {'reached' if median <= 1 and p99 <= 10 else 'NOT reached'}"
+    ratio(ours, theirs, "both hold the time that the kernel takes to end the process")
+    behind = [max(0.0, one - other) for one, other in zip(ours, theirs, strict=True)]
+    median, p99 = quantile(behind, 0.5) * 1000, quantile(behind, 0.99) * 1000
+    reached = "reached" if median <= 1 and p99 <= 10 else "NOT reached"
+    print(f"  the recorder has it later than waitid: median {median:.2f} ms, p99 {p99:.2f} ms (figure: 1 ms and 10 ms, {reached})")
 
 
 if __name__ == "__main__":
