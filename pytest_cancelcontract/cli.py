@@ -161,9 +161,10 @@ def _run(options: argparse.Namespace, command: Sequence[str]) -> int:
 
 def _own_configuration() -> list[str]:
     return [
-        *("-c", os.devnull, f"--rootdir={Path.cwd()}", "--noconftest", "--disable-plugin-autoload"),
+        *("-c", str(Path(__file__).with_name("run.ini")), f"--rootdir={Path.cwd()}", "--noconftest", "--disable-plugin-autoload"),
         *("-p", "pytest_cancelcontract.plugin", "-p", "pytest_timeout", "-p", "no:cacheprovider"),
-        *("--pyargs", "pytest_cancelcontract.conformance"),
+        # The package and not the module: a test's name would otherwise begin with nothing, where it lies outside of the root.
+        *("--pyargs", "pytest_cancelcontract"),
     ]
 
 

@@ -21,9 +21,11 @@ def check(facts: Facts) -> Finding:
     starters = {str(one.held["parent"]) for one in facts.first_run if one.is_leader and one.held.get("parent")}
     if look is None:
         return words.inconclusive("the process table was not read at the end", expected)
+    seen_by = f"process table, {words.after_press(facts, look.at_s)}"
+    if _leader_is_wrapper(facts):
+        return Finding(Verdict.KEPT, "the wrapper became the runner itself (exec), so nobody else had to wait for it", expected, seen_by)
     if not starters:
         return words.inconclusive("it is not known what started the leader", expected, advice=words.SEE_THE_TABLE)
-    seen_by = f"process table, {words.after_press(facts, look.at_s)}"
     rows = {one: _sight_at_end(one) for one in facts.first_run}
     zombies = [one for one, sight in rows.items() if sight and sight.is_dead and sight.data.get("zombie") and _parent(sight) in starters]
     if zombies:
@@ -42,6 +44,11 @@ def check(facts: Facts) -> Finding:
         observed = f"still alive, so nothing could be waited for: {words.several(alive)}"
         return words.inconclusive(observed, expected, seen_by=seen_by, advice="see no-survivors")
     return Finding(Verdict.KEPT, "no zombie of what started the run", expected, seen_by)
+
+
+def _leader_is_wrapper(facts: Facts) -> bool:
+    """The command that was started as the wrapper is the runner's leader: it called exec, as ``env`` and ``nice`` do."""
+    return any(one.is_leader and one.held.get("is_command") for one in facts.first_run)
 
 
 def _sight_at_end(member: Member) -> Sight | None:

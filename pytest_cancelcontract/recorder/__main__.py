@@ -32,7 +32,12 @@ def main() -> int:
         return 1
     link = socket.socket(fileno=given.link)
     os.set_inheritable(given.link, False)
-    asyncio.run(server.serve(link, guarded, folders.make_root(given.root)))
+    root = folders.make_root(given.root)
+    try:
+        asyncio.run(server.serve(link, guarded, root))
+    finally:
+        # After the loop: its threads, which may have been copying a workspace, are over by now.
+        folders.remove(root)
     return 0
 
 

@@ -189,13 +189,16 @@ class Recorder:
         if self._closed:
             return
         self._closed = True
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(RecorderFailed, OSError):
+            self._send({"method": "bye"})
             self._link.shutdown(socket.SHUT_WR)
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        # A second Ctrl-C only ends this wait: the recorder has been told, and ends by itself.
+        with contextlib.suppress(KeyboardInterrupt):
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         self._link.close()
         if self._process.returncode:
             self._end_orphans()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 MARKER = ".cancel-contract-workspace"
 """Only a folder with this file in it is ever poisoned by a runner: it can't be somebody's real work."""
+GIT_WITHIN_S = 10.0
 _FILES = {
     MARKER: "This folder was made for a drill. A runner may write anything into it.\n",
     ".gitignore": "ignored/\n",
@@ -46,8 +47,13 @@ def make_source(folder: Path) -> None:
         "GIT_CONFIG_GLOBAL": os.devnull,
         **{f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in _COMMITTER.items()},
     }
-    for words in (["init", "-q", "--template=", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "A small project"]):
-        subprocess.run([git, *words], cwd=folder, env=environment, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    try:
+        for words in (["init", "-q", "--template=", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "A small project"]):
+            subprocess.run(
+                [git, *words], cwd=folder, env=environment, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=GIT_WITHIN_S
+            )
+    except (subprocess.SubprocessError, OSError):
+        remove(folder / ".git")  # a git that does not work is as good as none
 
 
 _COMMITTER = {"NAME": "cancel contract", "EMAIL": "drill@localhost", "DATE": "2001-01-01T00:00:00Z"}

@@ -107,6 +107,15 @@ def all_processes() -> dict[int, Stat]:
     return found
 
 
+def carries(pid: int, name: str, value: str) -> bool:
+    """Whether a process was started with this variable in its environment; one that may not be read counts as not."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            return f"{name}={value}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
 def open_pidfd(identity: Identity) -> int | None:
     """A pidfd of exactly this process, or None if it is gone; the identity is checked after the descriptor is held."""
     try:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -31,11 +32,15 @@ from pytest_cancelcontract.recorder.watch import Command, Watch
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
 from pytest_cancelcontract.terms import Terms
 
+STAMP = "CANCELCONTRACT_COMMAND"
+"""The variable by which what descends from a drill's commands is told at its end, if it detached before it could be sampled."""
 SAMPLE_EVERY_S = 0.05
 SAMPLE_SHARE = 0.05
 """The share of its time that the recorder may spend on sampling descent, on a machine with very many processes."""
 CLOCK_EVERY_S = 0.25
 REAP_WITHIN_S = 1.5
+GOING_WITHIN_S = 0.5
+"""How long a pytest whose end of the socket is closed may take to be gone."""
 UNIX_PATH_AT_MOST = 100
 """Bytes of a UNIX socket's path; the kernel takes 107 (Linux) or 103 (macOS)."""
 RUNNER = Path(uncooperative_runner.__file__).with_name("run.py")
@@ -60,6 +65,8 @@ class Recorder:
         self._lifelines: dict[Lifeline, Watch | None] = {}
         self._source_digests: dict[str, str] = {}
         self._commands: dict[int, subprocess.Popen[bytes]] = {}
+        self._hosts: dict[Identity, Held] = {}
+        self._has_said_bye = False
         self._numbers = 0
         self._outputs = 0
         self._answering = asyncio.Lock()
@@ -101,6 +108,8 @@ class Recorder:
             question = json.loads(line)
             if question["method"] == "observe":
                 self._observe(**question["params"])
+            elif question["method"] == "bye":
+                self._has_said_bye = True
             else:
                 task = self._loop.create_task(self._answer(question))
                 self._tasks.add(task)
@@ -147,7 +156,12 @@ class Recorder:
             journal = Journal(Path(history), {**header, **facts})
         except OSError as error:
             raise RuntimeError(f"cannot write the history {history}: {error.strerror or error}") from error
-        await asyncio.to_thread(self._furnish, folder)
+        try:
+            await asyncio.to_thread(self._furnish, folder)
+        except shutil.Error as error:
+            raise RuntimeError(f"cannot make the drill's folder {folder}: {error.args[0][0][2]}") from error
+        except OSError as error:
+            raise RuntimeError(f"cannot make the drill's folder {folder}: {error.strerror or error}") from error
         workspace = WorkspaceWatch(journal, token, folder / "workspace")
         watch = Watch(name, token, folder, journal, workspace, settled, header.get("capabilities", ()))
         self._watches[name] = self._by_token[token] = watch
@@ -202,6 +216,8 @@ class Recorder:
         if watch.is_finished:
             raise SpawnError(f"cannot start {argv[0]!r}: the drill is over")
         self._outputs += 1
+        # Inherited by whatever the command starts, however it detaches; the runs of an adapter's own making do not get it.
+        env = {**env, STAMP: watch.stamp}
         output = watch.folder / f"output-{self._outputs}.txt"
         try:
             with output.open("wb") as file:
@@ -323,6 +339,8 @@ class Recorder:
             return
         answer = watch.joined(lifeline, message)
         lifeline.say(answer)
+        if lifeline.subject:
+            self._hold_hosts(Identity.parse(lifeline.subject))
         if answer.startswith("refused"):
             self._refused(watch, lifeline, answer)
 
@@ -384,6 +402,20 @@ class Recorder:
                         "process-table", "found", str(identity), comm=seen.comm, ppid=seen.ppid, pgid=seen.pgid, sid=seen.sid, by="descent"
                     )
 
+    def _hold_hosts(self, runner: Identity) -> None:
+        """Hold what stands between pytest and a runner (an adapter's own wrapper, a worker): it goes when pytest is gone, not before."""
+        above: list[Identity] = []
+        stat = process_table.read_stat(runner.pid)
+        while stat is not None and (stat := process_table.read_stat(stat.ppid)) is not None:
+            if stat.identity == self._guarded.identity:
+                for identity in above:
+                    if identity not in self._hosts and (held := Held.take(identity)) is not None:
+                        self._hosts[identity] = held
+                return
+            if stat.identity.pid in {0, 1, os.getpid()}:
+                return
+            above.append(stat.identity)
+
     # --- Ending -------------------------------------------------------------------------------------------------------
 
     async def _end(self, watch: Watch, why: str) -> None:
@@ -396,6 +428,7 @@ class Recorder:
         until = time.monotonic() + REAP_WITHIN_S
         while True:
             self._find_descendants([watch])
+            self._find_stamped(watch)
             living = [held for held in self._held(watch) if not held.has_ended()]
             for held in living:
                 held.kill()
@@ -404,6 +437,19 @@ class Recorder:
             await asyncio.sleep(0.005)
         self._release(watch)
         watch.workspace.remove_own_logs()
+
+    def _find_stamped(self, watch: Watch) -> None:
+        """Hold what carries the drill's stamp: nothing but a descendant of a command of ours can have got it."""
+        if not watch.has_commands:
+            return
+        for pid, stat in process_table.all_processes().items():
+            if stat.identity not in watch.found and process_table.carries(pid, STAMP, watch.stamp):
+                held = Held.take(stat.identity)
+                # Held, so the pid is this process's until it is let go; it may have become another program in between.
+                if held is not None and process_table.carries(pid, STAMP, watch.stamp):
+                    watch.found[stat.identity] = held
+                elif held is not None:
+                    held.release()
 
     def _held(self, watch: Watch) -> list[Held]:
         members = [member.held for member in watch.members.values()]
@@ -421,15 +467,31 @@ class Recorder:
         for listener in self._listeners:
             self._loop.remove_reader(listener.fileno())
             listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         unfinished = [watch for watch in self._watches.values() if not watch.is_finished]
         await asyncio.gather(*(self._end(watch, "pytest has ended") for watch in unfinished), return_exceptions=True)
-        await asyncio.to_thread(folders.remove, self._root)
+        if not self._has_said_bye:
+            await self._end_hosts()
+
+    async def _end_hosts(self) -> None:
+        """End the adapters' own wrappers, where pytest went without a word; where it still lives, they are its own."""
+        until = time.monotonic() + GOING_WITHIN_S
+        while not self._guarded.has_ended() and time.monotonic() < until:
+            await asyncio.sleep(0.005)
+        if not self._guarded.has_ended():
+            return
+        for identity in reaper.descendants(process_table.all_processes(), self._hosts, []):
+            if (held := Held.take(identity)) is not None:
+                self._hosts[identity] = held
+        for held in self._hosts.values():
+            held.kill()
 
 
 async def serve(link: socket.socket, guarded: Identity, root: Path) -> None:
     """Run the recorder until its pytest is gone."""
     held = Held.take(guarded)
     if held is None:
-        folders.remove(root)
         return
     await Recorder(link, held, root).serve()

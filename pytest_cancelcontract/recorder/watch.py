@@ -7,6 +7,7 @@ handover and the deadline, are reckoned here because looks have to be taken at t
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -98,6 +99,8 @@ class Watch:
         self.commands: list[Command] = []
         self.found: dict[Identity, Held] = {}
         self.lifelines: list[Lifeline] = []
+        self.stamp = secrets.token_hex(12)
+        self.has_commands = False
         self.problems: list[str] = []
         self.reaped: list[Member] = []
         self.is_finished = False
@@ -178,6 +181,7 @@ class Watch:
         role = "helper" if is_helper else "command" if has_wrapper else "wrapper"
         command = Command(held, output, role, self._is_restarting)
         self.commands.append(command)
+        self.has_commands = True
         self.journal.add("process-table", "spawned", str(held.identity), role=role, argv=argv, pid=held.identity.pid)
         return command
 
@@ -235,7 +239,7 @@ class Watch:
         newest = self.attempts[-1]
         missing = list(newest.roles)
         for member in self.members.values():
-            if member.attempt is newest and member.works and member.role in missing:
+            if member.attempt is newest and member.works and member.died_s is None and member.role in missing:
                 missing.remove(member.role)
         return missing
 
@@ -431,6 +435,8 @@ class Watch:
     def _hold(self, member: Member, by: str) -> None:
         seen = self._sight(member)
         stat = process_table.read_stat(member.held.identity.pid)
+        # A command that became the runner (exec) was started by the recorder, which is nobody's wrapper.
+        is_command = any(command.held.identity == member.held.identity for command in self.commands)
         self.journal.add(
             "process-table",
             "held",
@@ -443,8 +449,9 @@ class Watch:
             sid=seen.sid,
             comm=stat.comm if stat else "",
             by=by,
+            is_command=is_command,
         )
-        if seen.parent and member.role == "leader":
+        if seen.parent and member.role == "leader" and not is_command:
             self._starters[member.subject] = Identity.parse(seen.parent)
         # A process that connects twice says hello twice; it is one member.
         if (known := self.members.get(member.held.identity)) is not None:

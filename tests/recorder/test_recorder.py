@@ -303,10 +303,13 @@ def test_the_recorder_is_deaf_to_the_terminals_signals_and_hands_none_of_that_on
 NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child"]
 
 
-@pytest.mark.skipif(
+needs_namespace = pytest.mark.skipif(
     shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode != 0,
     reason="this machine does not allow a PID namespace of one's own (unshare --pid)",
 )
+
+
+@needs_namespace
 @pytest.mark.parametrize("habit", ["deaf-child", "own-session-child", "daemon", "pipe-holder"])
 def test_processes_of_a_pid_namespace_are_held_by_the_pids_that_they_have_here(recorder: Recorder, tmp_path: Path, habit: str) -> None:
     drill = recorder.open_drill(header=header(habit), habits=[habit], terms=TERMS, history=tmp_path / "h.jsonl")
@@ -318,3 +321,90 @@ def test_processes_of_a_pid_namespace_are_held_by_the_pids_that_they_have_here(r
     assert all(Identity.parse(subject).pid != pid for subject, pid in said.items())
     commands = [stamped(os.environ[STAMP])[Identity.parse(subject)] for subject in said]
     assert all("uncooperative_runner" in command for command in commands)
+
+
+def test_what_detaches_at_once_is_ended_too(recorder: Recorder, tmp_path: Path) -> None:
+    """Its parents are gone before descent can be sampled; the command's stamp in its environment tells whose it is."""
+    drill = recorder.open_drill(header=header("polite"), habits=["polite"], terms=TERMS, history=tmp_path / "h.jsonl")
+    pid_file = tmp_path / "pid"
+    script = f"( setsid sh -c 'echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 300' >/dev/null 2>&1 & )"
+    ran = drill.run.command(["sh", "-c", script], at_most_s=10)
+    assert ran.status == 0
+    until = time.monotonic() + 10
+    while not pid_file.exists():
+        assert time.monotonic() < until
+    sleeper = process_table.identity_of(int(pid_file.read_text()))
+    assert sleeper is not None
+    recorder.finish(drill, "test")
+    assert process_table.sight(sleeper).alive is False
+
+
+def test_a_command_that_takes_too_long_is_ended_with_what_it_started(recorder: Recorder, tmp_path: Path) -> None:
+    drill = recorder.open_drill(header=header("polite"), habits=["polite"], terms=TERMS, history=tmp_path / "h.jsonl")
+    ran = drill.run.command(["sh", "-c", "sleep 300 & echo begun; wait"], at_most_s=0.3)
+    assert (ran.status, ran.output.read_text()) == (None, "begun\n")
+    assert not [command for command in stamped(os.environ[STAMP]).values() if "sleep 300" in command]
+
+
+POPEN_HOST = """
+import subprocess, sys
+from pathlib import Path
+from pytest_cancelcontract.recorder.client import Recorder
+from pytest_cancelcontract.terms import settle_terms
+recorder = Recorder.start()
+head = dict(scenario="deaf", run_id="r", task_id="t", wrapper="w", capabilities=[], attempt=1)
+drill = recorder.open_drill(header=head, habits=["deaf"], terms=settle_terms({}), history=Path(sys.argv[1]) / "h.jsonl")
+shell = ["sh", "-c", 'trap "" TERM; "$@"; sleep 300', "sh"]
+wrapper = subprocess.Popen([*shell, *drill.run.argv], stdout=subprocess.DEVNULL, start_new_session=True)
+assert recorder.wait(drill, "working", at_most_s=20).state["working"]
+print("ready", flush=True)
+sys.stdin.read()
+recorder.finish(drill, "test")
+print("finished", wrapper.poll(), flush=True)
+sys.stdin.read()
+wrapper.kill()
+wrapper.wait()
+recorder.close()
+"""
+
+
+def test_a_wrapper_that_the_adapter_started_itself_goes_with_a_killed_pytest(tmp_path: Path) -> None:
+    host = subprocess.Popen([sys.executable, "-c", POPEN_HOST, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert host.stdout is not None
+    assert host.stdout.readline() == "ready\n"
+    host.kill()
+    host.communicate()
+    until = time.monotonic() + 2.0
+    while left := stamped(os.environ[STAMP]):
+        assert time.monotonic() < until, left
+
+
+@needs_namespace
+def test_the_first_process_of_a_pid_namespace_ends_with_its_recorder_and_with_its_lifetime(begin: Begin, recorder: Recorder) -> None:
+    """No signal from inside its namespace ends it, its own included, so it has to leave by itself."""
+    drill = begin("deaf", program="import os, sys; os.execvp('unshare', ['unshare', '--pid', '--fork', *sys.argv[1:]])")
+    subject = recorder.wait(drill, "working", at_most_s=5).state["alive"][0]["subject"]
+    pidfd = process_table.open_pidfd(Identity.parse(subject))
+    assert pidfd is not None
+    os.kill(recorder.pid, signal.SIGKILL)
+    assert select.select([pidfd], [], [], 5)[0]
+    os.close(pidfd)
+    runner = drill.run.argv[3]
+    command = [*NAMESPACE, sys.executable, "-I", "-S", runner, "--habit", "deaf", "--lifetime", "0.5"]
+    assert subprocess.run(command, capture_output=True, cwd=drill.run.folder.parent.parent, timeout=20).returncode != 0
+
+
+def test_a_pytest_that_is_killed_while_drills_are_opened_leaves_no_folder(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    program = HOST.replace("Recorder.start()", f"Recorder.start(Path({str(root)!r}))").replace("print(", "print('x') or print(")
+    for number in range(6):
+        host = subprocess.Popen([sys.executable, "-c", program, str(tmp_path), "alone", "run"], stdout=subprocess.DEVNULL)
+        until = time.monotonic() + 20
+        while not list(root.glob("ccd-*/d*")):
+            assert time.monotonic() < until
+        host.kill()
+        host.wait()
+        until = time.monotonic() + 4.0
+        while left := list(root.iterdir()):
+            assert time.monotonic() < until, (number, left)
