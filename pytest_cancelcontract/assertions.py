@@ -61,6 +61,10 @@ class Drilled(Protocol):
     def rerun(self) -> str:
         """The command line that runs the drill again, or ``""``."""
 
+    @property
+    def checks(self) -> list[Check]:
+        """Takes what was asserted, for the summary and the report."""
+
 
 def assert_cancel_delivered(drill: Drilled) -> None:
     """The runner had notice, or was being ended by force, within ``delivery`` of the press (``cancel-delivered``)."""
@@ -210,6 +214,7 @@ def _require(clause: str, drill: Drilled) -> None:
     __tracebackhide__ = True
     history = drill.history
     for check in judge(history, (clause,)):
+        drill.checks.append(check)
         if check.verdict is not Verdict.KEPT:
             raise _error(check)(failure_message(check, history, rerun=drill.rerun))
 

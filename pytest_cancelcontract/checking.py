@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_cancelcontract.assertions import ContractBroken, ContractInconclusive
-from pytest_cancelcontract.drill import DrillError
+from pytest_cancelcontract.drill import DrillError, DrillSkipped
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.history import BadHistory, History, load
 from pytest_cancelcontract.judging import Failure, Fault, failures, is_nothing_judged
@@ -150,6 +150,10 @@ class CancelContract:
 
     def _not_run(self, error: Exception) -> DrillError:
         """The same error, so worded that nobody takes it for a verdict; the report has the drill, with nothing measured."""
+        if isinstance(error, DrillSkipped):
+            import pytest
+
+            pytest.skip(str(error))
         self._place.record({"scenario": self.scenario.id, "verdict": str(Verdict.INCONCLUSIVE), "error": str(error)})
         kind = type(error) if isinstance(error, DrillError) else DrillError
         return kind(f"the drill {self.scenario.id} could not be run, so no clause was judged: {error}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -166,6 +166,13 @@ def conduct(
             seen = attempt(2, history.with_name(f"{history.stem}.again{history.suffix}"))
         checks, attempts = _keep_proven(judge(seen, judged), first_checks, history), 2
     return DrillResult(scenario.id, verdict_of(checks), attempts, measure(seen), checks, str(seen.path), wrapper)
+
+
+def result_of(history: History, checks: Iterable[Check]) -> DrillResult:
+    """The result of a drill that somebody else ran, and of which these checks were asked for."""
+    found = tuple({check.clause: check for check in checks}.values())
+    scenario, wrapper = str(history.header.get("scenario", "")), str(history.header.get("wrapper", ""))
+    return DrillResult(scenario, verdict_of(found), 1, measure(history), found, history.path, wrapper)
 
 
 def _keep_proven(checks: tuple[Check, ...], first: tuple[Check, ...], path: Path) -> tuple[Check, ...]:

@@ -43,7 +43,8 @@ class ClauseRow:
     """One promise.
 
     ``check`` is None for a clause that is not judged in this version. ``needs`` names the adapter's capabilities of which it
-    takes one (none: it takes nothing), and ``lacks`` says that for people.
+    takes one (none: it takes nothing), and ``lacks`` says that for people. ``habits`` are those of a runner of which one is
+    needed to show anything (none: any runner does).
     """
 
     id: str
@@ -52,6 +53,7 @@ class ClauseRow:
     check: Callable[[Facts], Finding] | None = None
     needs: tuple[str, ...] = ()
     lacks: str = ""
+    habits: tuple[str, ...] = ()
 
     def level_in(self, history: History) -> Level:
         """How firmly it is promised there: an exit status alone is no record of a cancel."""
@@ -65,7 +67,9 @@ def _outcome(id: str, promise: str, check: Callable[[Facts], Finding]) -> Clause
 
 CLAUSES: tuple[ClauseRow, ...] = (
     ClauseRow("cancel-delivered", Level.MUST, "a press reaches the run within `delivery`, as a notice or as force", cancel_delivered.check),
-    ClauseRow("grace-given", Level.MUST, "a clean-up of `cleanup` seconds is let finish", grace_given.check),
+    ClauseRow(
+        "grace-given", Level.MUST, "a clean-up of `cleanup` seconds is let finish", grace_given.check, habits=("slow-cleanup", "slow-child")
+    ),
     ClauseRow(
         "grace-bounded", Level.MUST, "a run that ignores its notice is gone within `grace` + `kill_within` of it", grace_bounded.check
     ),
@@ -129,7 +133,7 @@ def judge(history: History, clauses: Collection[str] | None = None) -> tuple[Che
     found = []
     for row in CLAUSES:
         if row.id in rows:
-            finding = _not_covered(row, history) or trouble or _judge_one(row, facts)
+            finding = _not_covered(row, history) or _not_applicable(row, history) or trouble or _judge_one(row, facts)
             found.append(Check(scenario, row.id, row.level_in(history), finding))
     return tuple(found)
 
@@ -140,6 +144,13 @@ def _not_covered(row: ClauseRow, history: History) -> Finding | None:
     if row.needs and not history.capabilities.intersection(row.needs):
         return Finding(Verdict.NOT_COVERED, "", lacks=row.lacks)
     return None
+
+
+def _not_applicable(row: ClauseRow, history: History) -> Finding | None:
+    has = history.header.get("habits") or ()
+    if not row.habits or not has or set(row.habits).intersection(has):
+        return None
+    return Finding(Verdict.NOT_APPLICABLE, f"this runner ({', '.join(has)}) cannot show it: that takes {' or '.join(row.habits)}")
 
 
 def _read(history: History) -> tuple[Facts, Finding | None]:

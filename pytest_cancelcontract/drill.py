@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from pytest_cancelcontract.adapters.driver import Answer, Call, Driver, Question, one_line
 from pytest_cancelcontract.adapters.protocol import Outcome
+from pytest_cancelcontract.finding import Check
 from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.outcome_watch import OutcomeWatch
 from pytest_cancelcontract.recorder.client import Recorder
@@ -26,6 +27,7 @@ from pytest_cancelcontract.terms import Terms
 from pytest_cancelcontract.underway import (
     OVER_SLACK_S,
     DrillError,
+    DrillSkipped,
     EndedBeforePress,
     Progress,
     RunnerNeverWorked,
@@ -33,7 +35,7 @@ from pytest_cancelcontract.underway import (
     WrapperNotStarted,
 )
 
-__all__ = ["Drill", "DrillError", "DrillMisused", "EndedBeforePress", "RunnerNeverWorked", "WrapperNotStarted", "run_drill"]
+__all__ = ["Drill", "DrillError", "DrillMisused", "DrillSkipped", "EndedBeforePress", "RunnerNeverWorked", "WrapperNotStarted", "run_drill"]
 
 FOREVER_S = 7 * 24 * 3600.0
 """The limit of a call that is ended by the end of its drill."""
@@ -86,7 +88,7 @@ def run_drill(
         if under_way.watch is not None:
             under_way.watch.until_first(terms.call_s)
         under_way.refuse_early_end()
-        _press(under_way, driver, first)
+        call = _press(under_way, driver, first)
         if scenario.act is Act.CANCEL_THEN_RESTART:
             second = _restart(under_way, driver)
             if second is not None:
@@ -94,6 +96,9 @@ def run_drill(
         under_way.until_over()
         under_way.refuse_early_end()
         under_way.refuse_unreadable_outcome()
+        pressed = call.answer(0.0)
+        if pressed.is_misconfigured:
+            raise DrillError(f"cancel could not be pressed: {pressed.error}")
     return history
 
 
@@ -106,6 +111,8 @@ def _start(under_way: UnderWay, driver: Driver, run: Run, progress: Progress) ->
     if answer.handle is None:
         hint = "; start must return while the run goes on" if answer.is_overrun else ""
         trace = f"\n{answer.trace.rstrip()}" if answer.trace and not answer.is_own_error else ""
+        if answer.skip:
+            raise DrillSkipped(answer.skip)
         raise WrapperNotStarted(f"the wrapper was not started: {answer.error}{hint}.{under_way.output_tail()}{trace}")
     under_way.observe("adapter", "started", took_s=round(time.monotonic() - began_s, 6))
     return answer.handle
@@ -233,6 +240,7 @@ class Drill:
         self._handle: int | None = None
         self._history: History | None = None
         self._done: list[str] = []
+        self.checks: list[Check] = []
 
     def __enter__(self) -> Self:
         self._under_way.__enter__()

@@ -7,6 +7,7 @@ whatever is refused is refused with the value, its origin and what is allowed.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +114,7 @@ def read_settings(config: pytest.Config) -> Settings:
     _refuse_contradictions(given)
     for key, choices in (("cancel_level", ("must", "should")), ("cancel_not_covered", ("skip", "fail"))):
         _refuse_unless(given.get(key), choices, key)
+    _refuse_seconds_for_a_command(given.get("cancel_start"))
     settings = Settings(
         given=given,
         level=Level(given["cancel_level"].value) if "cancel_level" in given else Level.MUST,
@@ -127,6 +129,14 @@ def read_settings(config: pytest.Config) -> Settings:
     if settings.text("cancel_wrapper") is not None or settings.text("cancel_start") is not None:
         command_adapter(settings)
     return settings
+
+
+def _refuse_seconds_for_a_command(start: Given | None) -> None:
+    if start is not None and re.fullmatch(r"[0-9.]+", str(start.value)):
+        within = start.origin.replace("start", "start_within" if "_" in start.origin else "start-within")
+        raise pytest.UsageError(
+            f"{start.origin} takes the command that starts a run, got {start.value!r}; the term start (until the runner works) is {within}"
+        )
 
 
 def settle(settings: Settings, closer: Mapping[str, tuple[object, str]]) -> Terms:

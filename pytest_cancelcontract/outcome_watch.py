@@ -105,7 +105,7 @@ class OutcomeWatch:
             if self._stopped.is_set():
                 return
             is_terminal = answer.outcome is not None and answer.outcome.is_terminal
-            if answer.is_unreadable:
+            if answer.is_misconfigured:
                 self._unreadable = answer
             if is_terminal and self._terminal is None:
                 self._terminal = answer

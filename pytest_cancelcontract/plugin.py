@@ -135,13 +135,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     contract = item.stash.get(_CONTRACT, None)
     if contract is not None and (complaint := contract.complaint()):
         pytest.fail(f"{item.nodeid}: {complaint}", pytrace=False)
+    if "cancel_drill" in getattr(item, "fixturenames", ()) and (complaint := _side(item.config).complaint_of_drills(item)):
+        pytest.fail(f"{item.nodeid}: {complaint}", pytrace=False)
     return result
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if _CONTRACT in item.stash and call.when == "call":
+    if call.when == "call" and not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
         _side(item.config).attach(item, call, report)
     return report
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 REPORT_ATTRIBUTE = "cancelcontract"
 """Where a test report carries its drills: an attribute of plain data crosses xdist, and stays out of JUnit's files."""
 _ROWS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
+_DRILLS: pytest.StashKey[list[Drill]] = pytest.StashKey()
 _RERUNS_NO_MORE: dict[tuple[str, ...], dict[str, int]] = {
     ("rerunfailures", "pytest_rerunfailures"): {"reruns": 0},
     ("flaky", "flaky.flaky_pytest_plugin"): {"max_runs": 1, "min_passes": 1},
@@ -142,7 +143,10 @@ class PytestSide:
 
     def _limit(self, item: pytest.Item) -> None:
         """A time limit from the test's own terms, and no second try: it would turn broken into green."""
-        request, scenario = item.callspec.params["cancel_contract"]  # type: ignore[attr-defined]
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or "cancel_contract" not in callspec.params:
+            return  # a unittest's method, a doctest: the fixture itself says that it cannot be used there
+        request, scenario = callspec.params["cancel_contract"]
         plugins = self.config.pluginmanager
         if any(plugins.hasplugin(name) for name in _TIMEOUT_PLUGINS) and not self._has_timeout(item):
             item.add_marker(pytest.mark.timeout(time_limit_s(request.terms, scenario)))
@@ -166,7 +170,9 @@ class PytestSide:
 
         if not hasattr(request, "param"):
             pytest.fail(
-                "cancel_contract must be named in the test's signature (or a fixture's), not asked for by getfixturevalue()", pytrace=False
+                "cancel_contract makes a test of each scenario, which needs a plain test function (or a method of a plain class) that names"
+                " it, or a fixture that does; it cannot be asked for by getfixturevalue(), nor by a unittest.TestCase or a doctest",
+                pytrace=False,
             )
         item: pytest.Item = request.node
         asked, scenario = request.param
@@ -208,7 +214,7 @@ class PytestSide:
         scenario = by_id(scenario_id)
         marked = marked_terms(item)
         settled = settle(self.settings, {**marked, **{name: (value, f"cancel_drill({name}=…)") for name, value in terms.items()}})
-        return Drill(
+        drill = Drill(
             self.session.recorder(),
             scenario,
             settled,
@@ -217,6 +223,23 @@ class PytestSide:
             progress=self.say(scenario, settled),
             rerun=self.rerun(item, None),
         )
+        item.stash.setdefault(_DRILLS, []).append(drill)
+        return drill
+
+    def complaint_of_drills(self, item: pytest.Item) -> str:
+        """What is wrong with a test whose drills ran and were not judged; ``""`` if nothing."""
+        idle = [drill.scenario.id for drill in item.stash.get(_DRILLS, ()) if not drill.checks]
+        if not idle:
+            return ""
+        return f"the drill {', '.join(idle)} was made, and nothing was asserted of it: call assert_no_survivors(drill), or another assert_*"
+
+    def _record_drills(self, item: pytest.Item) -> None:
+        from pytest_cancelcontract.conduct import result_of
+
+        for drill in item.stash.get(_DRILLS, ()):
+            if drill.checks:
+                self.record(item, result_of(drill.history, drill.checks).as_dict())
+        item.stash.setdefault(_DRILLS, []).clear()
 
     def _named_adapter(self) -> Adapter | None:
         given = self.settings.given.get("cancel_adapter")
@@ -265,7 +288,7 @@ class PytestSide:
     def say(self, scenario: Scenario, terms: Terms) -> Callable[[str, float], None]:
         """A function that prints what a drill waits for: one line a drill, with -v a line for every wait."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        verbosity = self.config.option.verbose
+        verbosity = getattr(self.config.option, "verbose", 0)  # not there without a terminal (-p no:terminal)
         if self.is_worker or reporter is None or verbosity < 0:
             return lambda _text, _at_most_s: None
         capture = self.config.pluginmanager.get_plugin("capturemanager")
@@ -307,6 +330,7 @@ class PytestSide:
 
     def attach(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """Put the drills of a test on its report; a failure of our own test is just its message."""
+        self._record_drills(item)
         rows = item.stash.get(_ROWS, None)
         if rows:
             setattr(report, REPORT_ATTRIBUTE, rows)

@@ -43,6 +43,8 @@ TERMS: tuple[TermRow, ...] = (
     TermRow("call", 30.0, "any one call into the adapter", above_zero=True),
 )
 TERM_NAMES: tuple[str, ...] = tuple(row.name for row in TERMS)
+LARGEST_S = 1_000_000.0
+"""Eleven days. Beyond that, timers of the system and of other plugins overflow."""
 CLEANUP_SHARE = 0.8
 """A clean-up above this share of the grace is refused: it could not be told from one that was cut."""
 
@@ -141,4 +143,6 @@ def _number(row: TermRow, raw: object, origin: str) -> float:
         raise BadTerm(allowed) from None
     if not math.isfinite(value) or value < 0 or (row.above_zero and value == 0):
         raise BadTerm(allowed)
+    if value > LARGEST_S:
+        raise BadTerm(f"{row.name} must be at most {LARGEST_S:.0f} seconds, got {raw!r} from {origin}")
     return value

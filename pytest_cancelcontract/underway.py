@@ -34,6 +34,10 @@ class DrillError(Exception):
     """A drill could not be run to its end; the message says which side is at fault. No clause is judged."""
 
 
+class DrillSkipped(DrillError):
+    """The adapter's start skipped the test; the message is its reason."""
+
+
 class WrapperNotStarted(DrillError):
     """The wrapper could not be started, or ended before its runner worked."""
 

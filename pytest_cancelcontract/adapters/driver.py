@@ -17,6 +17,7 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeGuard
 
+from pytest_cancelcontract.adapters.helpers import CannotStart
 from pytest_cancelcontract.adapters.protocol import (
     CALL_ENDS_AT,
     Adapter,
@@ -63,8 +64,8 @@ class Answer:
 
     ``began_s`` and ``ended_s`` are on the monotonic clock, taken right around the call. ``error`` is one line (None: it went
     well) and ``trace`` its traceback; ``is_overrun`` says that there was no answer in time,
-    ``is_own_error`` that the error is this package's and its line says all, ``is_unreadable`` that the outcome was given in words
-    which nobody can read.
+    ``is_own_error`` that the error is this package's and its line says all, ``is_misconfigured`` that the adapter's settings are
+    at fault (an outcome in words that nobody can read, a command that does not exist), and ``skip`` why the adapter skips the test.
     """
 
     began_s: float
@@ -75,7 +76,8 @@ class Answer:
     trace: str = ""
     is_overrun: bool = False
     is_own_error: bool = False
-    is_unreadable: bool = False
+    is_misconfigured: bool = False
+    skip: str = ""
 
 
 class Call:
@@ -281,7 +283,7 @@ class Driver:
                 if call.question.method == "wait" and not outcome.is_terminal:
                     raise ValueError(f"wait must block until the outcome is cancelled, failed or succeeded, got {value!r}")
             except ValueError as error:
-                call._resolve(Answer(began, ended, error=str(error), is_unreadable=isinstance(error, BadOutcome)))
+                call._resolve(Answer(began, ended, error=str(error), is_misconfigured=isinstance(error, BadOutcome)))
                 return
         call._resolve(Answer(began, ended, handle=handle, outcome=outcome))
 
@@ -290,8 +292,17 @@ class Driver:
         text = one_line(error)
         hooks.after(text)
         trace = "".join(traceback.format_exception(error))
+        is_misconfigured = isinstance(error, (BadOutcome, CannotStart))
         call._resolve(
-            Answer(began, ended, error=text, trace=trace, is_own_error=_is_own(error), is_unreadable=isinstance(error, BadOutcome))
+            Answer(
+                began,
+                ended,
+                error=text,
+                trace=trace,
+                is_own_error=_is_own(error),
+                is_misconfigured=is_misconfigured,
+                skip=_skip_reason(error),
+            )
         )
 
     def _keep(self, handle: Any) -> int:
@@ -339,6 +350,12 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _skip_reason(error: BaseException) -> str:
+    """What ``pytest.skip`` said in the adapter; told by its name, since nothing here knows pytest, which hides its module's."""
+    is_skip = type(error).__name__ == "Skipped" and type(error).__module__ in {"builtins", "_pytest.outcomes"}
+    return str(error) or "skipped by the adapter" if is_skip else ""
 
 
 def one_line(error: BaseException) -> str:

@@ -8,6 +8,10 @@ from pytest_cancelcontract.finding import Finding, Verdict
 
 ADVICE = "set the terminal state only after every process of the run was seen dead; until then say cancelling"
 
+QUICK_S = 0.05
+LATENESSES = 3
+"""An outcome is known only as well as its question is quick: so exact, and so many times the machine's lateness less exact."""
+
 
 def check(facts: Facts) -> Finding:
     """Judge whether the outcome was terminal no more than ``early`` before gone.
@@ -34,12 +38,28 @@ def check(facts: Facts) -> Finding:
         return _judge_running(facts, report, running, (observed, expected, seen_by))
     unknown = [words.who(one) for one, fate in fates.items() if fate is Fate.UNKNOWN] + list(facts.missing_roles)
     if not unknown and fates:
-        return Finding(Verdict.KEPT, observed, expected, seen_by)
+        return _judge_question(facts, report, (observed, expected, seen_by))
     if early_s > 0 and facts.against(early_s, since_s=report.answered_s, event=facts.gone) is Timing.WITHIN:
         return Finding(Verdict.KEPT, observed, expected, seen_by)
     observed += f"; not known whether alive at that moment: {words.several(unknown)}"
     is_late_look = look is not None and look.at_s > report.answered_s + LOOK_WITHIN_S
     return words.inconclusive(observed, expected, seen_by=seen_by, advice=words.SEE_THE_TABLE, spoilt=is_late_look)
+
+
+def _judge_question(facts: Facts, report: Report, texts: tuple[str, str, str]) -> Finding:
+    """All were dead at the answer; but a question that was put long before may have been answered with what was so then."""
+    observed, expected, seen_by = texts
+    if report.by != "outcome" or not facts.gone.is_closed:
+        return Finding(Verdict.KEPT, observed, expected, seen_by)
+    unseen_s = facts.gone.latest_s - report.asked_s - facts.terms.early_s
+    if unseen_s <= QUICK_S + LATENESSES * facts.lateness_s(report.asked_s, report.answered_s):
+        return Finding(Verdict.KEPT, observed, expected, seen_by)
+    took_s = report.answered_s - report.asked_s
+    observed += f"; asked {words.after_press(facts, report.asked_s)}, so it may have been so {words.seconds(unseen_s)} too early"
+    likely = f"the answer took {words.seconds(took_s)}, and nobody can tell which moment of that it speaks of"
+    quick = words.seconds(QUICK_S)
+    advice = f"let outcome answer within {quick}, or give the adapter wait(handle); or write the risk down: early={took_s:.2g}"
+    return words.inconclusive(observed, expected, seen_by=seen_by, likely=likely, advice=advice, spoilt=True)
 
 
 def _judge_running(facts: Facts, report: Report, running: list[Member], texts: tuple[str, str, str]) -> Finding:

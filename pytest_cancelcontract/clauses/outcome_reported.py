@@ -98,6 +98,9 @@ def _not_before_s(facts: Facts, report: Report, at_s: float, limit_at_s: float) 
 
 def _likely(facts: Facts, late: list[_Event]) -> str:
     names = {event.name for event in late}
+    last = facts.history.last("outcome", "answer", "error")
+    if "outcome" in names and last is not None and last.kind == "error":
+        return f"the question itself failed: {last.data.get('error')}"
     if not facts.gone.is_closed:
         return "it waits, without a deadline of its own, for a process that does not end"
     if names == {"outcome"}:

@@ -21,7 +21,8 @@ TEAM = """
     import pytest
     from pytest_cancelcontract import CommandAdapter, ContractBroken, assert_no_survivors, assert_outcome_not_early
 
-    KEPT = CommandAdapter({kept!r})
+    KEPT_WORDS = {kept!r}
+    KEPT = CommandAdapter(KEPT_WORDS)
     BROKEN = CommandAdapter({broken!r})
 """
 
@@ -398,3 +399,90 @@ def test_an_interrupted_run_leaves_nothing_behind(kept: list[str], blows: tuple[
         pytest_run.stdout.read()
         guard.cancel()
     assert pytest_run.returncode in {pytest.ExitCode.INTERRUPTED, -signal.SIGINT, -signal.SIGTERM}
+
+
+def test_a_step_by_step_drill_is_reported_with_what_was_asserted(team: Any, run: Run, pytester: pytest.Pytester) -> None:
+    team(
+        """
+    def drilled(drill):
+        process = KEPT.start(drill.run)
+        drill.until_working()
+        with drill.pressing():
+            KEPT.cancel(process)
+        drill.until_over()
+
+    def test_asserts(cancel_drill):
+        with cancel_drill("deaf") as drill:
+            drilled(drill)
+        assert_no_survivors(drill)
+
+    def test_asserts_nothing(cancel_drill):
+        with cancel_drill("polite") as drill:
+            drilled(drill)
+        """
+    )
+    result = run(*FAST, "--cancel-report=r.json")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*the drill polite was made, and nothing was asserted of it*", "deaf * kept *"])
+    (drill,) = json.loads((pytester.path / "r.json").read_text())["drills"]
+    assert (drill["scenario"], drill["verdict"], [check["clause"] for check in drill["checks"]]) == ("deaf", "kept", ["no-survivors"])
+    assert drill["test"].endswith("::test_asserts")
+    assert drill["measured"]["survivors"] == 0
+
+
+def test_faults_of_the_adapter_are_no_broken_clauses(team: Any, run: Run) -> None:
+    team(
+        """
+    class Skips:
+        def start(self, run):
+            pytest.skip("no engine here")
+        def cancel(self, handle):
+            pass
+
+    @pytest.mark.cancel_contract(scenarios=["polite"])
+    def test_skips(cancel_contract):
+        cancel_contract.check(Skips())
+
+    @pytest.mark.cancel_contract(scenarios=["polite"])
+    def test_no_such_cancel(cancel_contract):
+        cancel_contract.check(CommandAdapter(KEPT_WORDS, cancel_with="/no/such/cancel {wrapper_pid}"))
+        """
+    )
+    result = run(*FAST)
+    result.assert_outcomes(skipped=1, failed=1)
+    result.stdout.fnmatch_lines(["*polite could not be run*cancel could not be pressed: cannot start '/no/such/cancel'*"])
+
+
+def test_a_unittest_case_or_a_run_without_a_terminal_is_no_internal_error(pytester: pytest.Pytester, run: Run, kept: list[str]) -> None:
+    pytester.makepyfile(
+        test_case="""
+        import unittest, pytest
+        @pytest.mark.usefixtures("cancel_contract")
+        class TestCase(unittest.TestCase):
+            def test_it(self):
+                pass
+        """,
+        test_plain=f"""
+        import pytest
+        from pytest_cancelcontract import CommandAdapter
+        @pytest.mark.cancel_contract(scenarios=["polite"])
+        def test_it(cancel_contract):
+            cancel_contract.check(CommandAdapter({kept!r}))
+        """,
+    )
+    result = run(*FAST)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*which needs a plain test function*unittest.TestCase*"])
+    assert run(*FAST, "-p", "no:terminal", "test_plain.py").ret == pytest.ExitCode.OK
+
+
+def test_an_enormous_term_is_refused(command: Run) -> None:
+    result = command("run", "--grace", "1e12", "--", "timeout", "5", "{runner}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*grace must be at most 1000000 seconds, got 1000000000000.0 from --grace"])
+
+
+def test_seconds_for_the_start_command_are_told_where_they_belong(command: Run) -> None:
+    result = command("run", "--start", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--start takes the command that starts a run, got '2'; the term start (*) is --start-within"])

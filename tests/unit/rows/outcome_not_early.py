@@ -1,11 +1,30 @@
 """Rows for outcome-not-early; reported at +0.5 s unless a row says otherwise."""
 
-from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, Row, died, held, hello, look, look_again, plus, row, says, story, terms, without
+from tests.unit.builders import (
+    BROKEN,
+    INCONCLUSIVE,
+    KEPT,
+    Row,
+    answer,
+    died,
+    held,
+    hello,
+    look,
+    look_again,
+    plus,
+    row,
+    says,
+    story,
+    terms,
+    without,
+)
 
 GONE = story()
 EARLY = story(deaths={"leader": 0.2, "deaf-child": 5.2})
 JUST = story(deaths=0.502)
 DYING = look_again(JUST, "reported", row("leader", "dying"))
+SLOWLY_ASKED = plus(without(GONE, "outcome.answer"), answer(0.5, by="outcome", asked_s=0.1))
+QUICKLY_ASKED = plus(without(GONE, "outcome.answer"), answer(0.5, by="outcome", asked_s=0.16))
 NEWCOMER = (hello(0.8, "successor"), held(0.8, "successor"))
 ROWS = (
     Row("after gone is kept", GONE, KEPT, says=["'cancelled' reported +0.5 s, 0.3 s after gone"]),
@@ -35,6 +54,24 @@ ROWS = (
     Row("a reused pid that is alive is somebody else", look_again(GONE, "reported", row(subject="4700:9")), KEPT),
     Row(
         "a process that cannot be read", look_again(look_again(story(deaths=1.0), "reported", row("leader", "?")), "handover"), INCONCLUSIVE
+    ),
+    Row(
+        "a question that was put long before gone may have been answered with what was so then",
+        SLOWLY_ASKED,
+        INCONCLUSIVE,
+        says=["0.1 s too early", "the answer took 0.4 s", "early=0.4"],
+        spoilt=True,
+    ),
+    Row(
+        "a question put a moment before gone is quick enough",
+        QUICKLY_ASKED,
+        KEPT,
+    ),
+    Row(
+        "a slow question whose risk is written down",
+        SLOWLY_ASKED,
+        KEPT,
+        terms(early=0.4),
     ),
     Row("never reported", story(reported=None), INCONCLUSIVE, says=["see outcome-reported"]),
     Row("a successor that says hello after the report was not gone", plus(GONE, *NEWCOMER, died(0.9, "successor")), BROKEN),
