@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from uncooperative_runner.by_hand import Narrator
-    from uncooperative_runner.command import Options
     from uncooperative_runner.habits import Child
+    from uncooperative_runner.options import Options
 
 PRINT_EVERY_S = 0.05
 LOOK_S = 0.2

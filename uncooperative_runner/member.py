@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from uncooperative_runner.by_hand import Narrator
-    from uncooperative_runner.command import Options
     from uncooperative_runner.habits import AtNotice
+    from uncooperative_runner.options import Options
 
     Arming = Callable[[], "list[dict[str, str]]"]
 

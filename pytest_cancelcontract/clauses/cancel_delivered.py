@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import Facts, Span, Timing
+from pytest_cancelcontract.clauses.facts import Facts, Timing
+from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.finding import Finding, Verdict
 
 ADVICE = "send the run a signal as soon as cancel is pressed: heartbeat on a timer, so that the wrapper hears of a cancel at once"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import Facts, Fate, Span, Timing
+from pytest_cancelcontract.clauses.facts import Facts, Fate, Timing
+from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.finding import Finding, Verdict
 
 ADVICE = "after the grace, SIGKILL everything that the run started, whether or not its leader has left"

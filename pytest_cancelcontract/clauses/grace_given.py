@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Member, said_at_s
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts
+from pytest_cancelcontract.clauses.members import Member, said_at_s
 from pytest_cancelcontract.finding import Finding, Verdict, worst
 
 ADVICE = "signal first, wait for the grace, and use force only after it; once something of the run is still cleaning up, keep waiting"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import LOOK_WITHIN_S, ROUNDING_S, Facts, Fate, Member, said_at_s
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate
+from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member, said_at_s
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import Observation
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate, Member, Sight
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate
+from pytest_cancelcontract.clauses.members import Member, Sight
 from pytest_cancelcontract.finding import Finding, Verdict
 
 ADVICE = "after the grace, SIGKILL everything below a subreaper or in a cgroup, again and again until nothing is left there"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import Facts, Member, Sight
+from pytest_cancelcontract.clauses.facts import Facts
+from pytest_cancelcontract.clauses.members import Member, Sight
 from pytest_cancelcontract.finding import Finding, Verdict
 
 ADVICE = "wait for every child that was started, also after it was killed: waitpid(2)"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import LOOK_WITHIN_S, ROUNDING_S, Facts, Fate, Member, Report, Timing
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate, Report, Timing
+from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member
 from pytest_cancelcontract.finding import Finding, Verdict
 
 ADVICE = "set the terminal state only after every process of the run was seen dead; until then say cancelling"

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import TERMINAL, Facts, Report, Span, Timing
+from pytest_cancelcontract.clauses.facts import TERMINAL, Facts, Report, Timing
+from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.finding import Finding, Verdict, worst
 
 ADVICE = "give every wait in the cancel path a deadline, wait for processes and not for the end of their output, and report in the end"

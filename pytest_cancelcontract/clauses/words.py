@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pytest_cancelcontract.clauses.facts import Facts, Member, Sight, Span, said_at_s
+from pytest_cancelcontract.clauses.facts import Facts
+from pytest_cancelcontract.clauses.members import Member, Sight, Span, said_at_s
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.terms import Terms
 

@@ -13,7 +13,6 @@ import secrets
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -23,17 +22,17 @@ from typing import Any
 
 import uncooperative_runner
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import folders, machine, process_table, reaper
+from pytest_cancelcontract.recorder import descent, folders, machine
 from pytest_cancelcontract.recorder.clock import Clock
+from pytest_cancelcontract.recorder.commands import Commands, SpawnError
+from pytest_cancelcontract.recorder.descent import Hosts
 from pytest_cancelcontract.recorder.journal import Journal
 from pytest_cancelcontract.recorder.lifeline import Lifeline
 from pytest_cancelcontract.recorder.reaper import Held
-from pytest_cancelcontract.recorder.watch import Command, Watch
+from pytest_cancelcontract.recorder.watch import Watch
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
 from pytest_cancelcontract.terms import Terms
 
-STAMP = "CANCELCONTRACT_COMMAND"
-"""The variable by which what descends from a drill's commands is told at its end, if it detached before it could be sampled."""
 SAMPLE_EVERY_S = 0.05
 SAMPLE_SHARE = 0.05
 """The share of its time that the recorder may spend on sampling descent, on a machine with very many processes."""
@@ -44,10 +43,6 @@ GOING_WITHIN_S = 0.5
 UNIX_PATH_AT_MOST = 100
 """Bytes of a UNIX socket's path; the kernel takes 107 (Linux) or 103 (macOS)."""
 RUNNER = Path(uncooperative_runner.__file__).with_name("run.py")
-
-
-class SpawnError(Exception):
-    """A command could not be started."""
 
 
 class Recorder:
@@ -64,11 +59,10 @@ class Recorder:
         self._by_token: dict[str, Watch] = {}
         self._lifelines: dict[Lifeline, Watch | None] = {}
         self._source_digests: dict[str, str] = {}
-        self._commands: dict[int, subprocess.Popen[bytes]] = {}
-        self._hosts: dict[Identity, Held] = {}
+        self._commands = Commands(self._loop)
+        self._hosts = Hosts(guarded.identity)
         self._has_said_bye = False
         self._numbers = 0
-        self._outputs = 0
         self._answering = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
@@ -195,69 +189,22 @@ class Recorder:
         return [sys.executable, "-I", "-S", str(RUNNER), *addresses, "--token", token, *armed, *tail]
 
     async def _spawn(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str]) -> dict[str, Any]:
-        command = self._start_command(self._watches[drill], argv, cwd, env, is_helper=False)
+        command = self._commands.start(self._watches[drill], argv, cwd, env, is_helper=False)
         return {"pid": command.held.identity.pid, "start": command.held.identity.start, "output": str(command.output)}
 
     async def _command(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str], at_most_s: float) -> dict[str, Any]:
         """Run a command to its end; one that takes too long is ended, with all that descends from it."""
         watch = self._watches[drill]
-        command = self._start_command(watch, argv, cwd, env, is_helper=True)
+        command = self._commands.start(watch, argv, cwd, env, is_helper=True)
         await watch.wait(command.ended(), at_most_s)
         status = command.status
         if not watch.is_finished:
-            self._find_descendants([watch])
+            descent.find_descendants([watch])
             if status is None:
-                await self._end_command(watch, command)
-            self._release_command(command)
+                await self._commands.end(watch, command)
+            self._commands.release(command)
             watch.commands.remove(command)
         return {"status": status, "output": str(command.output)}
-
-    def _start_command(self, watch: Watch, argv: list[str], cwd: str, env: dict[str, str], *, is_helper: bool) -> Command:
-        if watch.is_finished:
-            raise SpawnError(f"cannot start {argv[0]!r}: the drill is over")
-        self._outputs += 1
-        # Inherited by whatever the command starts, however it detaches; the runs of an adapter's own making do not get it.
-        env = {**env, STAMP: watch.stamp}
-        output = watch.folder / f"output-{self._outputs}.txt"
-        try:
-            with output.open("wb") as file:
-                process = subprocess.Popen(
-                    argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-                )
-        except OSError as error:
-            culprit = error.filename or argv[0]
-            raise SpawnError(f"cannot start {culprit!r}: {error.strerror or error}") from error
-        # Unreaped children keep their pid, so the identity cannot be a stranger's. The object is kept: its finaliser would wait for it.
-        self._commands[process.pid] = process
-        identity = process_table.identity_of(process.pid)
-        held = Held.take(identity) if identity else None
-        if held is None:
-            raise SpawnError(f"cannot hold {argv[0]!r}, pid {process.pid}, after its start")
-        command = watch.spawned(held, output, argv, is_helper=is_helper)
-        self._loop.add_reader(held.pidfd, self._exited, watch, command)
-        return command
-
-    async def _end_command(self, watch: Watch, command: Command) -> None:
-        session = command.held.identity.pid
-        table = process_table.all_processes()
-        for identity in reaper.descendants(table, [command.held.identity], [session]):
-            if (held := watch.found.get(identity)) is not None:
-                held.kill()
-        command.held.kill()
-        await watch.wait(command.ended(), REAP_WITHIN_S)
-
-    def _release_command(self, command: Command) -> None:
-        self._loop.remove_reader(command.held.pidfd)
-        command.held.release()
-        process = self._commands.pop(command.held.identity.pid, None)
-        if process is not None:
-            process.poll()
-
-    def _exited(self, watch: Watch, command: Command) -> None:
-        self._loop.remove_reader(command.held.pidfd)
-        result = os.waitid(os.P_PIDFD, command.held.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if result is not None:
-            watch.exited(command, result.si_status if result.si_code == os.CLD_EXITED else -result.si_status)
 
     def _observe(self, *, drill: str, at_s: float, witness: str, kind: str, data: dict[str, Any]) -> None:
         if (watch := self._watches.get(drill)) is not None:
@@ -340,7 +287,7 @@ class Recorder:
         answer = watch.joined(lifeline, message)
         lifeline.say(answer)
         if lifeline.subject:
-            self._hold_hosts(Identity.parse(lifeline.subject))
+            self._hosts.hold(Identity.parse(lifeline.subject))
         if answer.startswith("refused"):
             self._refused(watch, lifeline, answer)
 
@@ -384,37 +331,8 @@ class Recorder:
         while True:
             await asyncio.sleep(pause_s)
             began = time.monotonic()
-            self._find_descendants([watch for watch in self._watches.values() if not watch.is_finished and watch.commands])
+            descent.find_descendants([watch for watch in self._watches.values() if not watch.is_finished and watch.commands])
             pause_s = max(SAMPLE_EVERY_S, (time.monotonic() - began) / SAMPLE_SHARE)
-
-    def _find_descendants(self, watches: list[Watch]) -> None:
-        if not watches:
-            return
-        table = process_table.all_processes()
-        for watch in watches:
-            known = {*watch.members, *watch.found, *(command.held.identity for command in watch.commands)}
-            sessions = [command.held.identity.pid for command in watch.commands]
-            for identity in reaper.descendants(table, known, sessions):
-                if identity not in known and (held := Held.take(identity)) is not None:
-                    watch.found[identity] = held
-                    seen = table[identity.pid]
-                    watch.journal.add(
-                        "process-table", "found", str(identity), comm=seen.comm, ppid=seen.ppid, pgid=seen.pgid, sid=seen.sid, by="descent"
-                    )
-
-    def _hold_hosts(self, runner: Identity) -> None:
-        """Hold what stands between pytest and a runner (an adapter's own wrapper, a worker): it goes when pytest is gone, not before."""
-        above: list[Identity] = []
-        stat = process_table.read_stat(runner.pid)
-        while stat is not None and (stat := process_table.read_stat(stat.ppid)) is not None:
-            if stat.identity == self._guarded.identity:
-                for identity in above:
-                    if identity not in self._hosts and (held := Held.take(identity)) is not None:
-                        self._hosts[identity] = held
-                return
-            if stat.identity.pid in {0, 1, os.getpid()}:
-                return
-            above.append(stat.identity)
 
     # --- Ending -------------------------------------------------------------------------------------------------------
 
@@ -427,8 +345,8 @@ class Recorder:
             lifeline.close()
         until = time.monotonic() + REAP_WITHIN_S
         while True:
-            self._find_descendants([watch])
-            self._find_stamped(watch)
+            descent.find_descendants([watch])
+            descent.find_stamped(watch)
             living = [held for held in self._held(watch) if not held.has_ended()]
             for held in living:
                 held.kill()
@@ -438,26 +356,13 @@ class Recorder:
         self._release(watch)
         watch.workspace.remove_own_logs()
 
-    def _find_stamped(self, watch: Watch) -> None:
-        """Hold what carries the drill's stamp: nothing but a descendant of a command of ours can have got it."""
-        if not watch.has_commands:
-            return
-        for pid, stat in process_table.all_processes().items():
-            if stat.identity not in watch.found and process_table.carries(pid, STAMP, watch.stamp):
-                held = Held.take(stat.identity)
-                # Held, so the pid is this process's until it is let go; it may have become another program in between.
-                if held is not None and process_table.carries(pid, STAMP, watch.stamp):
-                    watch.found[stat.identity] = held
-                elif held is not None:
-                    held.release()
-
     def _held(self, watch: Watch) -> list[Held]:
         members = [member.held for member in watch.members.values()]
         return [*members, *watch.found.values(), *(command.held for command in watch.commands)]
 
     def _release(self, watch: Watch) -> None:
         for command in watch.commands:
-            self._release_command(command)
+            self._commands.release(command)
         for member in watch.members.values():
             self._loop.remove_reader(member.held.pidfd)
         for held in self._held(watch):
@@ -480,13 +385,8 @@ class Recorder:
         until = time.monotonic() + GOING_WITHIN_S
         while not self._guarded.has_ended() and time.monotonic() < until:
             await asyncio.sleep(0.005)
-        if not self._guarded.has_ended():
-            return
-        for identity in reaper.descendants(process_table.all_processes(), self._hosts, []):
-            if (held := Held.take(identity)) is not None:
-                self._hosts[identity] = held
-        for held in self._hosts.values():
-            held.kill()
+        if self._guarded.has_ended():
+            self._hosts.kill()
 
 
 async def serve(link: socket.socket, guarded: Identity, root: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from uncooperative_runner.command import BadCommand, Options, parse
+from uncooperative_runner.command import parse
 from uncooperative_runner.habits import HABITS, BadHabits, Plan
+from uncooperative_runner.options import BadCommand, Options
 
 SCRIPT = Path(__file__).parents[2] / "uncooperative_runner" / "run.py"
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import Facts, Fate, NotPressed, Span, Timing
+from pytest_cancelcontract.clauses.facts import Facts, Fate, NotPressed, Timing
+from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.history import Observation
 from pytest_cancelcontract.terms import Terms, settle_terms
 from tests.unit.builders import clock, died, history, look, look_again, plus, pressed, returned, row, saw, story, without

@@ -1,0 +1,81 @@
+"""The commands that adapters have started: a wrapper that stays unreaped until its drill is over, and short ones that are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+
+from pytest_cancelcontract.recorder import process_table, reaper
+from pytest_cancelcontract.recorder.descent import STAMP
+from pytest_cancelcontract.recorder.reaper import Held
+from pytest_cancelcontract.recorder.watch import Command, Watch
+
+END_WITHIN_S = 1.5
+
+
+class SpawnError(Exception):
+    """A command could not be started."""
+
+
+class Commands:
+    """All commands of the recorder, which is their parent."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._outputs = 0
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, watch: Watch, argv: list[str], cwd: str, env: dict[str, str], *, is_helper: bool) -> Command:
+        """Start a command for a drill, in a session of its own, with its output in a file of the drill's.
+
+        Raises:
+            SpawnError: it could not be started, or the drill is over.
+        """
+        if watch.is_finished:
+            raise SpawnError(f"cannot start {argv[0]!r}: the drill is over")
+        self._outputs += 1
+        # Inherited by whatever the command starts, however it detaches; the runs of an adapter's own making do not get it.
+        env = {**env, STAMP: watch.stamp}
+        output = watch.folder / f"output-{self._outputs}.txt"
+        try:
+            with output.open("wb") as file:
+                process = subprocess.Popen(
+                    argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+                )
+        except OSError as error:
+            culprit = error.filename or argv[0]
+            raise SpawnError(f"cannot start {culprit!r}: {error.strerror or error}") from error
+        # Unreaped children keep their pid, so the identity cannot be a stranger's. The object is kept: its finaliser would wait for it.
+        self._processes[process.pid] = process
+        identity = process_table.identity_of(process.pid)
+        held = Held.take(identity) if identity else None
+        if held is None:
+            raise SpawnError(f"cannot hold {argv[0]!r}, pid {process.pid}, after its start")
+        command = watch.spawned(held, output, argv, is_helper=is_helper)
+        self._loop.add_reader(held.pidfd, self._exited, watch, command)
+        return command
+
+    async def end(self, watch: Watch, command: Command) -> None:
+        """End a command with all that descends from it, as far as that was found."""
+        session = command.held.identity.pid
+        table = process_table.all_processes()
+        for identity in reaper.descendants(table, [command.held.identity], [session]):
+            if (held := watch.found.get(identity)) is not None:
+                held.kill()
+        command.held.kill()
+        await watch.wait(command.ended(), END_WITHIN_S)
+
+    def release(self, command: Command) -> None:
+        """Reap a command that has ended, and let go of it."""
+        self._loop.remove_reader(command.held.pidfd)
+        command.held.release()
+        process = self._processes.pop(command.held.identity.pid, None)
+        if process is not None:
+            process.poll()
+
+    def _exited(self, watch: Watch, command: Command) -> None:
+        self._loop.remove_reader(command.held.pidfd)
+        result = os.waitid(os.P_PIDFD, command.held.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if result is not None:
+            watch.exited(command, result.si_status if result.si_code == os.CLD_EXITED else -result.si_status)

@@ -1,0 +1,77 @@
+"""Finds what belongs to a drill though it never said hello: by descent, by a stamp in its environment, and between pytest and a runner.
+
+Nothing is signalled here; what is found is held by pidfd, with its identity checked.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pytest_cancelcontract.identity import Identity
+from pytest_cancelcontract.recorder import process_table, reaper
+from pytest_cancelcontract.recorder.reaper import Held
+from pytest_cancelcontract.recorder.watch import Watch
+
+STAMP = "CANCELCONTRACT_COMMAND"
+"""The variable by which what descends from a drill's commands is told at its end, if it detached before it could be sampled."""
+
+
+def find_descendants(watches: list[Watch]) -> None:
+    """Hold what descends from the drills' commands and runners, while the chain of parents can still be seen."""
+    if not watches:
+        return
+    table = process_table.all_processes()
+    for watch in watches:
+        known = {*watch.members, *watch.found, *(command.held.identity for command in watch.commands)}
+        sessions = [command.held.identity.pid for command in watch.commands]
+        for identity in reaper.descendants(table, known, sessions):
+            if identity not in known and (held := Held.take(identity)) is not None:
+                watch.found[identity] = held
+                seen = table[identity.pid]
+                watch.journal.add(
+                    "process-table", "found", str(identity), comm=seen.comm, ppid=seen.ppid, pgid=seen.pgid, sid=seen.sid, by="descent"
+                )
+
+
+def find_stamped(watch: Watch) -> None:
+    """Hold what carries the drill's stamp: nothing but a descendant of a command of ours can have got it."""
+    if not watch.has_commands:
+        return
+    for pid, stat in process_table.all_processes().items():
+        if stat.identity not in watch.found and process_table.carries(pid, STAMP, watch.stamp):
+            held = Held.take(stat.identity)
+            # Held, so the pid is this process's until it is let go; it may have become another program in between.
+            if held is not None and process_table.carries(pid, STAMP, watch.stamp):
+                watch.found[stat.identity] = held
+            elif held is not None:
+                held.release()
+
+
+class Hosts:
+    """What stands between pytest and the runners: an adapter's own wrapper, a worker. It goes when pytest is gone, not before."""
+
+    def __init__(self, guarded: Identity) -> None:
+        self._guarded = guarded
+        self._held: dict[Identity, Held] = {}
+
+    def hold(self, runner: Identity) -> None:
+        """Hold what stands between pytest and a runner (an adapter's own wrapper, a worker): it goes when pytest is gone, not before."""
+        above: list[Identity] = []
+        stat = process_table.read_stat(runner.pid)
+        while stat is not None and (stat := process_table.read_stat(stat.ppid)) is not None:
+            if stat.identity == self._guarded:
+                for identity in above:
+                    if identity not in self._held and (held := Held.take(identity)) is not None:
+                        self._held[identity] = held
+                return
+            if stat.identity.pid in {0, 1, os.getpid()}:
+                return
+            above.append(stat.identity)
+
+    def kill(self) -> None:
+        """End them, and what descends from them."""
+        for identity in reaper.descendants(process_table.all_processes(), self._held, []):
+            if (held := Held.take(identity)) is not None:
+                self._held[identity] = held
+        for held in self._held.values():
+            held.kill()
