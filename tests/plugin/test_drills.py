@@ -389,7 +389,7 @@ def test_an_interrupted_run_leaves_nothing_behind(kept: list[str], blows: tuple[
     )
     with pytest_run:
         assert pytest_run.stdout is not None
-        guard = threading.Timer(20, pytest_run.kill)
+        guard = threading.Timer(45, pytest_run.kill)
         guard.start()
         for line in pytest_run.stdout:
             if "until everything is over" in line:  # pressed, and both runners are deaf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,14 @@ def test_a_clock_that_was_kept_from_running_says_by_how_much() -> None:
     assert late.until_s - late.since_s >= 0.1
 
 
-def test_lateness_is_counted_once() -> None:
+def test_lateness_is_forgotten_once_the_clock_has_run_again() -> None:
+    """Until then it is counted in every window that it reaches into: too much lateness costs a second run, too little a wrong verdict."""
     clock = Clock()
     ctypes.PyDLL(None).usleep(200_000)
-    first, second = clock.take(), clock.take()
-    assert first.worst_s >= 0.15
-    assert second.worst_s < first.worst_s
+    assert clock.take().worst_s >= 0.15
+    until = time.monotonic() + 10
+    while clock.take().worst_s >= 0.15:
+        assert time.monotonic() < until
 
 
 def test_what_is_noted_is_on_disk_at_once_and_in_order_of_time(tmp_path: Path) -> None:
