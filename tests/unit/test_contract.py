@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.contract import CLAUSES, NOT_MEASURED, UnknownClause, clause, is_spoilt, judge, measure, verdict_of
 from pytest_cancelcontract.finding import Finding, Level, Verdict
 from pytest_cancelcontract.history import History, Observation
+from pytest_cancelcontract.report import contract_page
 from pytest_cancelcontract.scenarios import SCENARIOS, UnknownScenario, by_id
 from tests.unit.builders import (
     BROKEN,
@@ -222,3 +224,10 @@ def test_no_grace_is_used_by_a_run_that_leaves_by_itself() -> None:
 
 def test_verdicts_have_no_other_words() -> None:
     assert {one.value for one in Verdict} == {"kept", "broken", "inconclusive", "not covered", "not applicable"}
+
+
+def test_the_page_of_the_contract_is_made_from_its_tables() -> None:
+    page = Path(__file__).parents[2] / "docs" / "contract.md"
+    assert page.read_text() == contract_page.page(), (
+        "write it anew: python -m pytest_cancelcontract.report.contract_page > docs/contract.md"
+    )
