@@ -228,6 +228,4 @@ def test_verdicts_have_no_other_words() -> None:
 
 def test_the_page_of_the_contract_is_made_from_its_tables() -> None:
     page = Path(__file__).parents[2] / "docs" / "contract.md"
-    assert page.read_text() == contract_page.page(), (
-        "write it anew: python -m pytest_cancelcontract.report.contract_page > docs/contract.md"
-    )
+    assert page.read_text() == contract_page.page(), "make it anew, as its first lines say"
