@@ -385,7 +385,12 @@ def test_an_interrupted_run_leaves_nothing_behind(kept: list[str], blows: tuple[
     kept[2] = "20"  # a grace in which nothing happens
     words = ["run", "-v", "--grace=20", "--scenario=deaf", "--scenario=daemon", "--", *kept]
     pytest_run = subprocess.Popen(
-        [sys.executable, "-m", "pytest_cancelcontract.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-m", "pytest_cancelcontract.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A shell that starts these tests in the background has them ignore Ctrl-C, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with pytest_run:
         assert pytest_run.stdout is not None
