@@ -159,8 +159,8 @@ def _restart(under_way: UnderWay, driver: Driver) -> int | None:
     under_way.observe("adapter", "restarting")
     answer = driver.ask(Question("start", run=second), within_s=under_way.terms.call_s)
     under_way.note_restarted(answer.error)
-    if answer.error is None:
-        under_way.until_second_works()
+    if answer.error is None and not under_way.until_second_works():
+        under_way.note_not_restarted()
     return answer.handle
 
 

@@ -60,7 +60,8 @@ class History:
     def capabilities(self) -> frozenset[str]:
         """What the adapter can tell (``wait``, ``outcome``, ``exit``): as the header says, unless it was said anew later."""
         said = self.last("adapter", "capabilities")
-        return frozenset(said.data.get("capabilities", ()) if said else self.header.get("capabilities") or ())
+        told = said.data.get("capabilities") if said else self.header.get("capabilities")
+        return frozenset(str(one) for one in told) if isinstance(told, (list, tuple)) else frozenset()
 
     def of(self, witness: str, *kinds: str) -> Iterator[Observation]:
         """The observations of one witness, of these kinds (all kinds if none is named)."""
@@ -111,6 +112,8 @@ def _header(line: str, path: str) -> dict[str, Any]:
 def _observation(line: str) -> Observation | None:
     try:
         read = json.loads(line)
-        return Observation(float(read["at_s"]), read["witness"], read["kind"], read.get("subject", ""), read.get("data", {}))
+        if not isinstance(read, dict) or not isinstance(data := read.get("data", {}), dict):
+            return None
+        return Observation(float(read["at_s"]), str(read["witness"]), str(read["kind"]), str(read.get("subject", "")), data)
     except (ValueError, KeyError, TypeError):
         return None

@@ -251,7 +251,14 @@ def _refuse_contradictions(given: Mapping[str, Given]) -> None:
         raise pytest.UsageError(f"an adapter or a command, not both: got {given['cancel_adapter'].origin} and {given[commands[0]].origin}")
     for key in ("cancel_with", "cancel_outcome", "cancel_outcome_map"):
         if key in given and not commands and given[key].is_command_line:
-            raise pytest.UsageError(f"{given[key].origin} is about a command: it needs --cancel-wrapper (or --cancel-start)")
+            raise pytest.UsageError(f"{given[key].origin} is about a command: it needs {_flags_of(given[key], 'wrapper', 'start')}")
+
+
+def _flags_of(given: Given, *names: str) -> str:
+    """Options by the names that this run has for them: ``cancelcontract run`` drops the prefix, and takes the wrapper behind ``--``."""
+    if given.origin.startswith("--cancel-"):
+        return " or ".join(f"--cancel-{name}" for name in names)
+    return " or ".join("a command behind --" if name == "wrapper" else f"--{name}" for name in names)
 
 
 def _refuse_unless(given: Given | None, choices: tuple[str, ...], key: str) -> None:

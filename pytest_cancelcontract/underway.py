@@ -217,6 +217,13 @@ class UnderWay:
         looked: int = self._wait("second-working-or-exited", self.terms.start_s).state["looked"]
         return looked > 1
 
+    def note_not_restarted(self) -> None:
+        """Note why the second run did not come up, as far as its wrapper tells."""
+        got = self._wait_a_slice("second-working", time.monotonic())
+        wrapper = got.state["wrapper"]
+        ended = f"the wrapper ended with status {wrapper['status']}" if wrapper and wrapper["exited"] else "no runner said hello"
+        self.observe("adapter", "not-restarted", why=f"{ended}.{self.output_tail()}")
+
     def until_over(self) -> None:
         """Wait until everything is quiet, or the last limit has passed; then ask for the outcome once more."""
         terms = self.terms

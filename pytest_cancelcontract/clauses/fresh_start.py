@@ -24,6 +24,8 @@ def check(facts: Facts) -> Finding:
     planted = next((one.last("planted") for one in facts.pressed_members if one.last("planted")), None)
     if planted is None or not planted.data.get("poison"):
         return words.inconclusive(f"the first run left nothing to find{_why_not_planted(facts)}", EXPECTED)
+    if facts.first_run and not facts.missing_roles and all(one.died_alone and one.death.is_closed for one in facts.first_run):
+        return Finding(Verdict.NOT_APPLICABLE, "the first run ended by itself, and what it left may be built on", EXPECTED)
     looks = [
         one for member in facts.second_run if member.is_leader for one in member.said if one.kind == "found" and one.data.get("looked")
     ]
@@ -59,10 +61,16 @@ def _not_looked(facts: Facts) -> Finding:
     elif facts.second_leader is not None:
         observed = "the second run came up and did not look"
     elif facts.restarting_s < float("inf"):
-        observed = "the second run never came up"
+        observed = f"the second run never came up{_why_not_up(facts)}"
     else:
         observed = "the task was not started again"
     return words.inconclusive(observed, EXPECTED)
+
+
+def _why_not_up(facts: Facts) -> str:
+    """What the plugin saw of a second start that came to nothing."""
+    failed = facts.history.first("adapter", "not-restarted")
+    return f": {failed.data.get('why')}" if failed else ""
 
 
 def _likely(looks: list[Observation]) -> str:

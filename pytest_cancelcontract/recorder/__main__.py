@@ -21,6 +21,7 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="pytest_cancelcontract.recorder", description="Serves one pytest process; not for use by hand.")
     options.add_argument("--link", type=int, required=True, help="the descriptor of the socket to the plugin")
     options.add_argument("--guarded", type=int, required=True, help="the pid of the pytest process that is served")
+    options.add_argument("--above", type=int, default=None, help="the pid of the process that pytest works for, if any")
     options.add_argument("--root", type=Path, default=None, help="the folder below which the drills' folders are made")
     given = options.parse_args()
     # Handlers and not SIG_IGN: ignored signals are inherited by what is started from here, and a wrapper must get its own.
@@ -32,9 +33,10 @@ def main() -> int:
         return 1
     link = socket.socket(fileno=given.link)
     os.set_inheritable(given.link, False)
+    above = process_table.identity_of(given.above) if given.above else None
     root = folders.make_root(given.root)
     try:
-        asyncio.run(server.serve(link, guarded, root))
+        asyncio.run(server.serve(link, guarded, above, root))
     finally:
         # After the loop: its threads, which may have been copying a workspace, are over by now.
         folders.remove(root)

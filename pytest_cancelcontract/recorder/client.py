@@ -99,6 +99,9 @@ class Recorder:
         """
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "pytest_cancelcontract.recorder", "--link", str(theirs.fileno()), "--guarded", str(os.getpid())]
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            # A worker outlives its controller by a second or two; its drills need not.
+            command += ["--above", str(os.getppid())]
         if root is not None:
             command += ["--root", str(root)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -47,6 +47,33 @@ def find_stamped(watch: Watch) -> None:
                 held.release()
 
 
+def hand_over(watch: Watch, others: list[Watch]) -> set[Identity]:
+    """What a drill must not end, because the runner of another one is it or lives below it: that one holds it from now on.
+
+    A service that starts itself at its first submission belongs to that drill's command, and serves the next ones as well.
+    """
+    if not others:
+        return set()
+    table = process_table.all_processes()
+    spared: set[Identity] = set()
+    for other in others:
+        needed = {identity for member in other.alive() for identity in _line_of(member.held.identity, table)}
+        for identity in needed.intersection({*watch.found, *(command.held.identity for command in watch.commands)}):
+            spared.add(identity)
+            if identity not in other.found and (held := Held.take(identity)) is not None:
+                other.found[identity] = held
+    return spared
+
+
+def _line_of(identity: Identity, table: dict[int, process_table.Stat]) -> list[Identity]:
+    line = []
+    stat = table.get(identity.pid)
+    while stat is not None and stat.identity.pid not in {0, 1, os.getpid()}:
+        line.append(stat.identity)
+        stat = table.get(stat.ppid)
+    return line
+
+
 class Hosts:
     """What stands between pytest and the runners: an adapter's own wrapper, a worker. It goes when pytest is gone, not before."""
 
@@ -67,6 +94,13 @@ class Hosts:
             if stat.identity.pid in {0, 1, os.getpid()}:
                 return
             above.append(stat.identity)
+
+    def release_ended(self) -> None:
+        """Let go of those that are dead."""
+        for identity, held in list(self._held.items()):
+            if held.has_ended():
+                held.release()
+                del self._held[identity]
 
     def kill(self) -> None:
         """End them, and what descends from them."""

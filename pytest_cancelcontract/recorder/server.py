@@ -48,9 +48,10 @@ RUNNER = Path(uncooperative_runner.__file__).with_name("run.py")
 class Recorder:
     """All drills of one pytest process."""
 
-    def __init__(self, link: socket.socket, guarded: Held, root: Path) -> None:
+    def __init__(self, link: socket.socket, guarded: Held, above: Held | None, root: Path) -> None:
         self._link = link
         self._guarded = guarded
+        self._above = above
         self._root = root
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
@@ -75,6 +76,8 @@ class Recorder:
         self._link.setblocking(False)
         self._loop.add_reader(self._link.fileno(), self._question)
         self._loop.add_reader(self._guarded.pidfd, self._ended.set)
+        if self._above is not None:
+            self._loop.add_reader(self._above.pidfd, self._ended.set)
         self._loop.add_signal_handler(signal.SIGTERM, self._ended.set)
         sampling, ticking = self._loop.create_task(self._sample()), self._loop.create_task(self._tick())
         try:
@@ -347,13 +350,15 @@ class Recorder:
         while True:
             descent.find_descendants([watch])
             descent.find_stamped(watch)
-            living = [held for held in self._held(watch) if not held.has_ended()]
+            spared = descent.hand_over(watch, [other for other in self._watches.values() if not other.is_finished])
+            living = [held for held in self._held(watch) if not held.has_ended() and held.identity not in spared]
             for held in living:
                 held.kill()
             if not living or time.monotonic() > until:
                 break
             await asyncio.sleep(0.005)
         self._release(watch)
+        self._hosts.release_ended()
         watch.workspace.remove_own_logs()
 
     def _held(self, watch: Watch) -> list[Held]:
@@ -389,9 +394,10 @@ class Recorder:
             self._hosts.kill()
 
 
-async def serve(link: socket.socket, guarded: Identity, root: Path) -> None:
-    """Run the recorder until its pytest is gone."""
+async def serve(link: socket.socket, guarded: Identity, above: Identity | None, root: Path) -> None:
+    """Run the recorder until its pytest is gone, or the process above it (the controller of a distributed run)."""
     held = Held.take(guarded)
-    if held is None:
+    controller = Held.take(above) if above else None
+    if held is None or (above is not None and controller is None):
         return
-    await Recorder(link, held, root).serve()
+    await Recorder(link, held, controller, root).serve()

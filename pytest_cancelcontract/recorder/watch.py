@@ -451,7 +451,8 @@ class Watch:
             by=by,
             is_command=is_command,
         )
-        if seen.parent and member.role == "leader" and not is_command:
+        # A leader that belongs to init by now was started by something that has ended, and has nobody left to wait for it.
+        if seen.parent and seen.ppid != 1 and member.role == "leader" and not is_command:
             self._starters[member.subject] = Identity.parse(seen.parent)
         # A process that connects twice says hello twice; it is one member.
         if (known := self.members.get(member.held.identity)) is not None:

@@ -100,7 +100,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
         table = [(name, *cells) for name, cells in zip(names, table, strict=True)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
-    return [*lines, *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
+    return [*lines, *_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -148,6 +148,19 @@ def _should_lines(rows: Iterable[Row]) -> list[str]:
         for row in rows
         for check in row.get("checks", ())
         if check["level"] == Level.SHOULD and check["verdict"] in {Verdict.BROKEN, Verdict.INCONCLUSIVE}
+    ]
+
+
+def _note_lines(rows: Sequence[Row]) -> list[str]:
+    """What kept checks leave open, a line a clause."""
+    notes: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        for check in row.get("checks", ()):
+            if check["verdict"] == Verdict.KEPT and check.get("why"):
+                notes.setdefault(check["clause"], []).append((str(row["scenario"]), str(check["why"])))
+    return [
+        f"note: {clause} in {len(found)} of {len(rows)} drills, as in {found[-1][0]}: {_first_line(found[-1][1])}"
+        for clause, found in notes.items()
     ]
 
 

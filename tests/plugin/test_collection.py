@@ -132,7 +132,7 @@ def _literal(message: str) -> str:
             "",
             "an adapter or a command, not both: got --cancel-adapter and --cancel-wrapper",
         ),
-        (["--cancel-with=INT"], "", "--cancel-with is about a command: it needs --cancel-wrapper (or --cancel-start)"),
+        (["--cancel-with=INT"], "", "--cancel-with is about a command: it needs --cancel-wrapper or --cancel-start"),
     ],
 )
 def test_an_option_that_is_refused_is_a_usage_error(pytester: pytest.Pytester, words: list[str], ini: str, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from pytest_cancelcontract.contract import judge
 from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table
@@ -408,3 +410,66 @@ def test_a_pytest_that_is_killed_while_drills_are_opened_leaves_no_folder(tmp_pa
         until = time.monotonic() + 4.0
         while left := list(root.iterdir()):
             assert time.monotonic() < until, (number, left)
+
+
+DAEMON = """
+import os, socket, subprocess, sys
+# Starts itself at the first call, as job services do, and serves the later ones.
+path, argv = sys.argv[1], sys.argv[2:]
+link = socket.socket(socket.AF_UNIX)
+try:
+    link.connect(path)
+except OSError:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    if os.fork() == 0:
+        os.setsid()
+        for descriptor in (0, 1, 2):
+            os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+        while True:
+            accepted = listener.accept()[0]
+            words = accepted.makefile().readline().rstrip("\\n").split("\\0")
+            subprocess.Popen(words[1:], cwd=words[0])
+            accepted.close()
+    link.connect(path)
+link.sendall(("\\0".join([os.getcwd(), *argv]) + "\\n").encode())
+link.recv(1)
+"""
+
+
+def test_a_service_that_one_drill_started_and_another_uses_lives_until_the_last_of_them_ends(recorder: Recorder, tmp_path: Path) -> None:
+    drills = []
+    for number in range(2):
+        path = tmp_path / f"{number}.jsonl"
+        drill = recorder.open_drill(header=header("deaf", ()), habits=["deaf"], terms=TERMS, history=path)
+        ran = drill.run.command([sys.executable, "-c", DAEMON, str(tmp_path / "s"), *drill.run.argv], at_most_s=20)
+        assert ran.status == 0, ran.output.read_text()
+        assert recorder.wait(drill, "working", at_most_s=20).state["working"]
+        drills.append(drill)
+    first, second = (
+        [Identity.parse(one["subject"]) for one in recorder.wait(one, "working", at_most_s=5).state["alive"]] for one in drills
+    )
+    service = process_table.read_stat(second[0].pid)
+    assert service is not None
+    daemon = process_table.identity_of(service.ppid)
+    assert daemon is not None
+    recorder.finish(drills[0], "test")
+    assert process_table.sight(first[0]).alive is False
+    assert process_table.sight(second[0]).alive is True
+    assert process_table.sight(daemon).alive is True
+    recorder.finish(drills[1], "test")
+    assert process_table.sight(second[0]).alive is False
+    assert process_table.sight(daemon).alive is False
+
+
+def test_init_is_nobodys_wrapper(recorder: Recorder, tmp_path: Path) -> None:
+    """The leader's own starter has ended before it says hello; that init does not wait for it is no fault of a wrapper's."""
+    drill = recorder.open_drill(header=header("polite", ()), habits=["polite"], terms=TERMS, history=tmp_path / "h.jsonl")
+    words = shlex.join(drill.run.argv)
+    drill.run.command(["sh", "-c", f"(sleep 0.2; exec {words}) > /dev/null 2>&1 &"], at_most_s=20)
+    state = recorder.wait(drill, "working", at_most_s=20).state
+    press(recorder, drill, Identity.parse(state["alive"][0]["subject"]).pid)
+    recorder.wait(drill, "over", at_most_s=20)
+    checks = {check.clause: check for check in judge(end(recorder, drill))}
+    assert checks["no-zombies"].verdict == "kept", checks["no-zombies"].finding.observed

@@ -1,5 +1,6 @@
 """Rows for fresh-start: what the second run finds."""
 
+from pytest_cancelcontract.finding import Verdict
 from tests.unit.builders import BROKEN, FIRST, INCONCLUSIVE, KEPT, WORKSPACE, Row, plus, saw, says, story, without
 
 FRESH = story(restart=0.9)
@@ -32,6 +33,18 @@ ROWS = (
         plus(without(NOT_UP, "adapter.restarted"), saw("adapter", "restarted", 0.9, error="Conflict: exists")),
         INCONCLUSIVE,
         says=["Conflict: exists"],
+    ),
+    Row(
+        "a run that ended by itself may be built on",
+        story(restart=0.9, goodbyes=["leader"], found=[ITEM]),
+        Verdict.NOT_APPLICABLE,
+        says=["ended by itself"],
+    ),
+    Row(
+        "why it never came up is told",
+        plus(NOT_UP, saw("adapter", "not-restarted", 0.95, why="the wrapper ended with status 3.")),
+        INCONCLUSIVE,
+        says=["ended with status 3"],
     ),
     Row("the second run did not look", without(FRESH, "lifeline.found"), INCONCLUSIVE, says=["did not look"]),
     Row("no second start", story(), INCONCLUSIVE, says=["not started again"]),

@@ -56,10 +56,16 @@ ROWS = (
         "a process that cannot be read", look_again(look_again(story(deaths=1.0), "reported", row("leader", "?")), "handover"), INCONCLUSIVE
     ),
     Row(
-        "a question that was put long before gone may have been answered with what was so then",
+        "a question put before gone leaves that much open, and says so",
         SLOWLY_ASKED,
+        KEPT,
+        says=["0.1 s too early", "cannot be excluded: the answer took 0.4 s", "early=0.4"],
+    ),
+    Row(
+        "however late the machine, a question that was put long before gone proves nothing",
+        plus(without(story(deaths=0.9, reported=1.2, late=2.0), "outcome.answer"), answer(1.2, by="outcome", asked_s=0.3)),
         INCONCLUSIVE,
-        says=["0.1 s too early", "the answer took 0.4 s", "early=0.4"],
+        says=["early by up to 0.6 s cannot be excluded"],
         spoilt=True,
     ),
     Row(
