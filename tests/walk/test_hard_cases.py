@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ from pytest_cancelcontract.adapters.driver import Driver
 from pytest_cancelcontract.conduct import conduct
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.recorder.client import Recorder
+from pytest_cancelcontract.recorder.reaper import Held
 from pytest_cancelcontract.scenarios import AFTER_PRESS, Scenario
 from pytest_cancelcontract.terms import settle_terms
 from tests.conftest import STAMP, stamped
@@ -61,11 +64,19 @@ def test_a_report_right_after_the_kill_of_heavy_processes_is_not_early(tmp_path:
         recorder.close()
 
 
+def _stop_runners(stamp: str) -> None:
+    for identity, command in stamped(stamp).items():
+        if "uncooperative_runner" in command and (held := Held.take(identity)) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(held.pidfd, signal.SIGSTOP)
+            held.release()
+
+
 @pytest.mark.timeout(600)
 def test_a_pytest_that_is_killed_at_any_moment_leaves_no_process(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGKILL to pytest at random moments of its drills; two seconds later nothing that it started is alive."""
+    """SIGKILL to pytest at random moments of its drills; two seconds later nothing that it started is alive, stopped runners included."""
     seed = random.randrange(1 << 32)
     moments = random.Random(seed)
     sample = FIXTURES / "wrappers" / "broken" / "never_kills.py"
@@ -77,6 +88,8 @@ def test_a_pytest_that_is_killed_at_any_moment_leaves_no_process(
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(moments.uniform(0.1, 4.0))
+        if number % 2:
+            _stop_runners(os.environ[STAMP])
         process.kill()
         process.wait()
         until = time.monotonic() + 2.0
