@@ -296,7 +296,9 @@ class UnderWay:
             what = "the runner came up but cannot be used"
         else:
             what = f"the runner did not work within {self.terms.start_s:g} s (start, from {self.terms.origin('start')})"
-        came = "" if got.state["attempts"] else "; no runner said hello at all, so the wrapper may not have started it"
+        came = "; no runner said hello at all, so the wrapper may not have started it"
+        if got.state["attempts"]:
+            came = "" if got.state["alive"] else "; it said hello, and has died since"
         missing = ", ".join(got.state["missing_roles"]) or "none"
         return f"{what} (still missing: {missing}){came}.{self._problems(got)}{self.output_tail()}"
 

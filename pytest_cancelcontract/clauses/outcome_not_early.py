@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate, Report, Timing
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, TERMINAL, Facts, Fate, Report, Timing
 from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member
 from pytest_cancelcontract.finding import Finding, Verdict
 
 ADVICE = "set the terminal state only after every process of the run was seen dead; until then say cancelling"
 
-TELLING_S = 0.05
-QUICK_S = 0.5
-"""An outcome is known only as well as its question is quick. What an answer leaves open is told from the first of these on,
-and is too much from the second on: then nothing is proven."""
+TELLING_S = 0.1
+QUICK_S = 1.0
+"""An outcome is known only as well as its questions are quick: it may have changed since the last one that was answered otherwise
+was put. How early that leaves it open is told from the first of these on, and is too much from the second on: nothing is proven."""
 
 
 def check(facts: Facts) -> Finding:
@@ -53,16 +53,26 @@ def _judge_question(facts: Facts, report: Report, texts: tuple[str, str, str]) -
     observed, expected, seen_by = texts
     if report.by != "outcome" or not facts.gone.is_closed:
         return Finding(Verdict.KEPT, observed, expected, seen_by)
-    open_s = facts.gone.latest_s - report.asked_s - facts.terms.early_s
+    open_s = facts.gone.latest_s - _last_otherwise_s(facts, report) - facts.terms.early_s
     if open_s <= TELLING_S:
         return Finding(Verdict.KEPT, observed, expected, seen_by)
     took_s = report.answered_s - report.asked_s
-    observed += f"; asked {words.after_press(facts, report.asked_s)}, so it may have been so {words.seconds(open_s)} too early"
+    observed += f"; it may have been so {words.seconds(open_s)} too early"
     likely = f"early by up to {words.seconds(open_s)} cannot be excluded: the answer took {words.seconds(took_s)}"
-    advice = f"let outcome answer faster, or give the adapter wait(handle); or write the risk down: early={took_s:.2g}"
+    advice = f"let outcome answer faster, or give the adapter wait(handle); or write the risk down: early={open_s:.2g}"
     if open_s <= QUICK_S:
         return Finding(Verdict.KEPT, observed, expected, seen_by, likely, advice)
     return words.inconclusive(observed, expected, seen_by=seen_by, likely=likely, advice=advice, spoilt=True)
+
+
+def _last_otherwise_s(facts: Facts, report: Report) -> float:
+    """When the last question was put whose answer was not terminal yet; the first moment at which the outcome can have changed."""
+    before = [
+        one for one in facts.history.of("outcome", "answer") if one.at_s <= report.answered_s and one.data.get("outcome") not in TERMINAL
+    ]
+    return (
+        min(float(before[-1].data.get("asked_at_s", before[-1].at_s)), report.asked_s) if before else min(facts.pressed_s, report.asked_s)
+    )
 
 
 def _judge_running(facts: Facts, report: Report, running: list[Member], texts: tuple[str, str, str]) -> Finding:

@@ -58,7 +58,10 @@ def hand_over(watch: Watch, others: list[Watch]) -> set[Identity]:
     spared: set[Identity] = set()
     for other in others:
         needed = {identity for member in other.alive() for identity in _line_of(member.held.identity, table)}
-        for identity in needed.intersection({*watch.found, *(command.held.identity for command in watch.commands)}):
+        ours = {*watch.found, *(command.held.identity for command in watch.commands)}
+        # What a submission left in the background may be about to start the other's runner, or may be it, before its hello.
+        may_be_needed = set(watch.found) if watch.has_helpers and not other.is_working() else set()
+        for identity in ours.intersection(needed | may_be_needed):
             spared.add(identity)
             if identity not in other.found and (held := Held.take(identity)) is not None:
                 other.found[identity] = held

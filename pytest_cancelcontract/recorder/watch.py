@@ -101,6 +101,7 @@ class Watch:
         self.lifelines: list[Lifeline] = []
         self.stamp = secrets.token_hex(12)
         self.has_commands = False
+        self.has_helpers = False
         self.problems: list[str] = []
         self.reaped: list[Member] = []
         self.is_finished = False
@@ -182,6 +183,7 @@ class Watch:
         command = Command(held, output, role, self._is_restarting)
         self.commands.append(command)
         self.has_commands = True
+        self.has_helpers = self.has_helpers or is_helper
         self.journal.add("process-table", "spawned", str(held.identity), role=role, argv=argv, pid=held.identity.pid)
         return command
 
