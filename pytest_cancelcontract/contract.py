@@ -24,9 +24,9 @@ from pytest_cancelcontract.clauses import (
     outcome_reported,
     words,
 )
-from pytest_cancelcontract.clauses.facts import OUTCOME_CAPABILITIES, Facts
+from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.finding import Check, Finding, Level, Verdict, worst
-from pytest_cancelcontract.history import History
+from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, History
 from pytest_cancelcontract.scenarios import by_id
 from pytest_cancelcontract.terms import Terms
 

@@ -13,6 +13,10 @@ from typing import Any
 
 HISTORY_FORMAT = "cancel-contract-history"
 HISTORY_FORMAT_VERSION = 1
+TERMINAL = frozenset({"cancelled", "failed", "succeeded"})
+"""The outcomes after which a run is over."""
+OUTCOME_CAPABILITIES = ("wait", "outcome", "exit")
+"""What an adapter can have, of which one is needed for an outcome to be known at all."""
 
 
 class BadHistory(ValueError):

@@ -46,7 +46,6 @@ class Member:
         self._address = ""
         self._taker = SignalTaker(self._on_notice)
         self._noticed = threading.Event()
-        self._status = 0
         self._first_notice = ""
         self._writes = 0
 

@@ -14,11 +14,9 @@ from enum import Enum
 from functools import cached_property
 
 from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member, Sight, Span, members_of, said_at_s
-from pytest_cancelcontract.history import History, Observation
+from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL, History, Observation
 from pytest_cancelcontract.terms import Terms
 
-TERMINAL = frozenset({"cancelled", "failed", "succeeded"})
-OUTCOME_CAPABILITIES = ("wait", "outcome", "exit")
 ROUNDING_S = 1e-6
 """Times are written down in millionths of a second; a difference of one of those is none."""
 CLOCK_PAUSE_S = 0.5

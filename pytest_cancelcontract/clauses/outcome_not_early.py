@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import ROUNDING_S, TERMINAL, Facts, Fate, Report, Timing
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate, Report, Timing
 from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member
 from pytest_cancelcontract.finding import Finding, Verdict
+from pytest_cancelcontract.history import TERMINAL
 
 ADVICE = "set the terminal state only after every process of the run was seen dead; until then say cancelling"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import ROUNDING_S, TERMINAL, Facts
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts
 from pytest_cancelcontract.finding import Finding, Verdict
-from pytest_cancelcontract.history import Observation
+from pytest_cancelcontract.history import TERMINAL, Observation
 
 ADVICE = "record the cancel before the run is told to stop, and let the record win over the runner's own exit status"
 

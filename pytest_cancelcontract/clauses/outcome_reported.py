@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import TERMINAL, Facts, Report, Timing
+from pytest_cancelcontract.clauses.facts import Facts, Report, Timing
 from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.finding import Finding, Verdict, worst
+from pytest_cancelcontract.history import TERMINAL
 
 ADVICE = "give every wait in the cancel path a deadline, wait for processes and not for the end of their output, and report in the end"
 

@@ -8,10 +8,8 @@ import subprocess
 
 from pytest_cancelcontract.recorder import process_table, reaper
 from pytest_cancelcontract.recorder.descent import STAMP
-from pytest_cancelcontract.recorder.reaper import Held
+from pytest_cancelcontract.recorder.reaper import END_WITHIN_S, Held
 from pytest_cancelcontract.recorder.watch import Command, Watch
-
-END_WITHIN_S = 1.5
 
 
 class SpawnError(Exception):

@@ -16,11 +16,12 @@ STAMP = "CANCELCONTRACT_COMMAND"
 """The variable by which what descends from a drill's commands is told at its end, if it detached before it could be sampled."""
 
 
-def find_descendants(watches: list[Watch]) -> None:
+Table = dict[int, process_table.Stat]
+"""One reading of the process table, by pid."""
+
+
+def find_descendants(watches: list[Watch], table: Table) -> None:
     """Hold what descends from the drills' commands and runners, while the chain of parents can still be seen."""
-    if not watches:
-        return
-    table = process_table.all_processes()
     for watch in watches:
         known = {*watch.members, *watch.found, *(command.held.identity for command in watch.commands)}
         sessions = [command.held.identity.pid for command in watch.commands]
@@ -33,11 +34,11 @@ def find_descendants(watches: list[Watch]) -> None:
                 )
 
 
-def find_stamped(watch: Watch) -> None:
+def find_stamped(watch: Watch, table: Table) -> None:
     """Hold what carries the drill's stamp: nothing but a descendant of a command of ours can have got it."""
     if not watch.has_commands:
         return
-    for pid, stat in process_table.all_processes().items():
+    for pid, stat in table.items():
         if stat.identity not in watch.found and process_table.carries(pid, STAMP, watch.stamp):
             held = Held.take(stat.identity)
             # Held, so the pid is this process's until it is let go; it may have become another program in between.
@@ -47,14 +48,11 @@ def find_stamped(watch: Watch) -> None:
                 held.release()
 
 
-def hand_over(watch: Watch, others: list[Watch]) -> set[Identity]:
+def hand_over(watch: Watch, others: list[Watch], table: Table) -> set[Identity]:
     """What a drill must not end, because the runner of another one is it or lives below it: that one holds it from now on.
 
     A service that starts itself at its first submission belongs to that drill's command, and serves the next ones as well.
     """
-    if not others:
-        return set()
-    table = process_table.all_processes()
     spared: set[Identity] = set()
     for other in others:
         needed = {identity for member in other.alive() for identity in _line_of(member.held.identity, table)}
@@ -68,7 +66,7 @@ def hand_over(watch: Watch, others: list[Watch]) -> set[Identity]:
     return spared
 
 
-def _line_of(identity: Identity, table: dict[int, process_table.Stat]) -> list[Identity]:
+def _line_of(identity: Identity, table: Table) -> list[Identity]:
     line = []
     stat = table.get(identity.pid)
     while stat is not None and stat.identity.pid not in {0, 1, os.getpid()}:

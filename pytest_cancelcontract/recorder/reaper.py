@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table
 
+END_WITHIN_S = 1.5
+"""How long killed processes are waited for; two seconds after pytest is gone nothing may be left."""
+
 
 class Held:
     """A process that is ours, held by pidfd: a signal sent through it can reach nobody else."""

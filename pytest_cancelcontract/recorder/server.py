@@ -22,13 +22,13 @@ from typing import Any
 
 import uncooperative_runner
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import descent, folders, machine
+from pytest_cancelcontract.recorder import descent, folders, machine, process_table
 from pytest_cancelcontract.recorder.clock import Clock
 from pytest_cancelcontract.recorder.commands import Commands, SpawnError
 from pytest_cancelcontract.recorder.descent import Hosts
 from pytest_cancelcontract.recorder.journal import Journal
 from pytest_cancelcontract.recorder.lifeline import Lifeline
-from pytest_cancelcontract.recorder.reaper import Held
+from pytest_cancelcontract.recorder.reaper import END_WITHIN_S, Held
 from pytest_cancelcontract.recorder.watch import Watch
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
 from pytest_cancelcontract.terms import Terms
@@ -37,7 +37,6 @@ SAMPLE_EVERY_S = 0.05
 SAMPLE_SHARE = 0.05
 """The share of its time that the recorder may spend on sampling descent, on a machine with very many processes."""
 CLOCK_EVERY_S = 0.25
-REAP_WITHIN_S = 1.5
 GOING_WITHIN_S = 0.5
 """How long a pytest whose end of the socket is closed may take to be gone."""
 UNIX_PATH_AT_MOST = 100
@@ -202,7 +201,7 @@ class Recorder:
         await watch.wait(command.ended(), at_most_s)
         status = command.status
         if not watch.is_finished:
-            descent.find_descendants([watch])
+            descent.find_descendants([watch], process_table.all_processes())
             if status is None:
                 await self._commands.end(watch, command)
             self._commands.release(command)
@@ -334,7 +333,8 @@ class Recorder:
         while True:
             await asyncio.sleep(pause_s)
             began = time.monotonic()
-            descent.find_descendants([watch for watch in self._watches.values() if not watch.is_finished and watch.commands])
+            if watches := [watch for watch in self._watches.values() if not watch.is_finished and watch.commands]:
+                descent.find_descendants(watches, process_table.all_processes())
             pause_s = max(SAMPLE_EVERY_S, (time.monotonic() - began) / SAMPLE_SHARE)
 
     # --- Ending -------------------------------------------------------------------------------------------------------
@@ -346,11 +346,12 @@ class Recorder:
         for lifeline in list(watch.lifelines):
             self._lifelines.pop(lifeline, None)
             lifeline.close()
-        until = time.monotonic() + REAP_WITHIN_S
+        until = time.monotonic() + END_WITHIN_S
         while True:
-            descent.find_descendants([watch])
-            descent.find_stamped(watch)
-            spared = descent.hand_over(watch, [other for other in self._watches.values() if not other.is_finished])
+            table = process_table.all_processes()
+            descent.find_descendants([watch], table)
+            descent.find_stamped(watch, table)
+            spared = descent.hand_over(watch, [other for other in self._watches.values() if not other.is_finished], table)
             living = [held for held in self._held(watch) if not held.has_ended() and held.identity not in spared]
             for held in living:
                 held.kill()

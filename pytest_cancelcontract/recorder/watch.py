@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table
 from pytest_cancelcontract.recorder.clock import STEP_AT_LEAST_S, Lateness
@@ -30,7 +31,6 @@ PAST_LIMIT_S = 0.1
 PAST_LIMIT_LATENESSES = 2
 """How far beyond a limit the world is still watched, so that what did not happen by then was seen not to happen: so long, and
 so many times as long as the machine was late at worst, since a verdict needs more than that."""
-TERMINAL = frozenset({"cancelled", "failed", "succeeded"})
 
 
 @dataclass(slots=True)
@@ -335,7 +335,7 @@ class Watch:
         return ends + PAST_LIMIT_S + PAST_LIMIT_LATENESSES * self._worst_late_s
 
     def _has_answered(self) -> bool:
-        covered = bool(self._capabilities & {"wait", "outcome", "exit"})
+        covered = bool(self._capabilities.intersection(OUTCOME_CAPABILITIES))
         return self._returned_s is not None and (self._reported is not None or not covered)
 
     def _note_quiet(self) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pytest_cancelcontract.history import History, Observation
+from pytest_cancelcontract.history import TERMINAL, History, Observation
 
 MOST_LINES = 12
 """More would push the message that it belongs to off the screen; the history has the rest."""
-_TERMINAL = {"cancelled", "failed", "succeeded"}
 
 
 class _Moment(NamedTuple):
@@ -87,7 +86,7 @@ def _told(history: History) -> Iterator[_Moment]:
         error = returned.data.get("error")
         yield _Moment(returned.at_s, f"the cancel call failed: {error}" if error else "the cancel call returned")
     for answer in history.of("outcome", "answer"):
-        if answer.data.get("outcome") in _TERMINAL:
+        if answer.data.get("outcome") in TERMINAL:
             yield _Moment(answer.at_s, f"outcome reported: {answer.data['outcome']}")
             break
     for restarting in history.of("adapter", "restarting"):
