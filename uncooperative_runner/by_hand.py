@@ -10,7 +10,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 TOKEN = "by-hand"
 
@@ -33,16 +33,27 @@ class Narrator:
             except OSError:
                 return
 
+    def tell_pid(self) -> None:
+        """Tell whoever started this process which one it is, before anything else."""
+        try:
+            os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        except OSError:
+            return
+
     def close(self) -> None:
         """Tell no more: the other end is waiting for this."""
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
         self._descriptor = -1
 
 
 def _words(what: str, facts: Mapping[str, object]) -> str:
     armed = facts.get("armed")
     if what == "working" and isinstance(armed, list):
-        return "works; proven: " + "; ".join(f"{row['habit']} ({row['proof']})" for row in armed)
+        proven = "; ".join(f"{row['habit']} ({row['proof']})" for row in armed)
+        return f"works; proven: {proven}" + ("; stops itself now" if facts.get("then") == "stops" else "")
+    if what == "ready":
+        return "could work now; Enter lets it go on"
     if what == "notice":
         sender = "" if facts["from_pid"] is None else f" from pid {facts['from_pid']}, user {facts['from_uid']}"
         return f"noticed {facts['by']}{sender}"
@@ -53,8 +64,8 @@ def _words(what: str, facts: Mapping[str, object]) -> str:
     return " ".join([what, *(f"{name}={value}" for name, value in facts.items())])
 
 
-def tell_of_child(reading: int) -> int:
-    """Pass on what a child tells until it works or ends; its pid, or 0 where it told none."""
+def tell_of_child(reading: int) -> list[int]:
+    """Pass on what a child tells until it works or ends, and what it starts; their pids, each on a line of its own among the words."""
     told = b""
     while True:
         more = os.read(reading, 65536)
@@ -62,6 +73,12 @@ def tell_of_child(reading: int) -> int:
             break
         told += more
     os.close(reading)
-    pid, _, words = told.partition(b"\n")
-    os.write(2, words)
-    return int(pid) if pid.isdigit() else 0
+    lines = told.splitlines(keepends=True)
+    os.write(2, b"".join(line for line in lines if not line.strip().isdigit()))
+    return [int(line) for line in lines if line.strip().isdigit()]
+
+
+def wait_for_enter(then: Callable[[], None]) -> None:
+    """Call ``then`` once a line has come on standard input, or its end."""
+    os.read(0, 4096)
+    then()

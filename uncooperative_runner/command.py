@@ -7,7 +7,7 @@ import sys
 import time
 
 from uncooperative_runner.habits import HABITS, BadHabits
-from uncooperative_runner.options import CLEANUP_S, LIFETIME_S, BadCommand, Options
+from uncooperative_runner.options import CLEANUP_S, LIFETIME_S, MEMBER_NAMES, NAMES, BadCommand, Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ its working folder every 50 ms and prints one. Without --recorder it tells on st
   --habit NAME     what to do wrong; repeat it to combine; --list shows them all
   --cleanup S      how long a clean-up takes, seconds (default {CLEANUP_S:g})
   --lifetime S     every process of it ends after so many seconds, even a stopped one (default {LIFETIME_S:g})
+  --hold WHERE     before-handlers: wait before any of the four signals is handled, so that each of them kills it;
+                   before-work: wait before it first writes. The recorder lets it go on; by hand, Enter does
   --recorder ADDR  unix:PATH, abstract:NAME or tcp:127.0.0.1:PORT; repeat it: the first that answers is used
   --token T        what the recorder knows this run by
   --list           the habits
@@ -38,7 +40,7 @@ def parse(arguments: Sequence[str], started_s: float) -> Options | str:
     Raises:
         BadCommand, BadHabits: refused.
     """
-    values: dict[str, list[str]] = {name: [] for name in ("--habit", "--recorder", "--token", "--cleanup", "--lifetime")}
+    values: dict[str, list[str]] = {name: [] for name in NAMES + MEMBER_NAMES}
     words = iter(arguments)
     for word in words:
         if word == "--":
@@ -49,7 +51,7 @@ def parse(arguments: Sequence[str], started_s: float) -> Options | str:
             return "".join(f"{row.name:18} {row.sentence}\n" for row in HABITS)
         name, has_value, value = word.partition("=")
         if name not in values:
-            raise BadCommand(f"unknown option {word!r}; the options are {', '.join(values)}, --list, --help and --")
+            raise BadCommand(f"unknown option {word!r}; the options are {', '.join(NAMES)}, --list, --help and --")
         if not has_value:
             value = next(words, "--")
             if value == "--":
@@ -70,6 +72,10 @@ def run(arguments: Sequence[str]) -> int:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `--list | head` is no error
         sys.stdout.write(understood)
         return 0
+    if understood.member:
+        from uncooperative_runner.another import be_another
+
+        be_another(understood, understood.member)
     from uncooperative_runner.leader import lead
 
     return lead(understood)

@@ -1,4 +1,4 @@
-"""One process of the runner: joins the recorder, proves its habits, works until it is ended. The leader and every child is one."""
+"""One process of the runner: joins the recorder, proves its habits, works until it is ended. The leader and every other is one."""
 
 from __future__ import annotations
 
@@ -10,44 +10,48 @@ import time
 
 from uncooperative_runner import lifetime, wire
 from uncooperative_runner.notices import SignalTaker, Unarmed, input_state, kind_of, wait_for_end_of_input
+from uncooperative_runner.worklog import WorkLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from typing import NoReturn
 
     from uncooperative_runner.by_hand import Narrator
-    from uncooperative_runner.habits import AtNotice
+    from uncooperative_runner.habits import Habit
     from uncooperative_runner.options import Options
 
     Arming = Callable[[], "list[dict[str, str]]"]
 
 WRITE_EVERY_S = 0.05
 TELL_EVERY_WRITES = 5
+PAUSE_S = 0.4
 REFUSED_STATUS = 70
 INPUT_ENDED_STATUS = 129  # as for SIGHUP: both say that the other side has gone
 
 
 class Member:
-    """What one process says, hears, writes, and does at notice."""
+    """What one process says, hears, writes, and does at notice (as the leader of the habit ``manner`` does)."""
 
-    def __init__(self, role: str, options: Options, manner: str, at_notice: AtNotice, narrator: Narrator | None) -> None:
+    def __init__(self, role: str, options: Options, manner: Habit, narrator: Narrator | None, folder: str = "") -> None:
+        """``folder`` is where it works; without one, where it stands."""
         self.role = role
         self.options = options
         self.manner = manner
-        self.at_notice = at_notice
         self.attempt = ""
-        try:
-            self.folder = os.getcwd()
-        except OSError:
-            self.folder = ""  # it was deleted before we came
+        self.folder = folder or _own_folder()
+        self._log = WorkLog(self.folder, role)
         self._narrator = narrator
         self._lifeline: wire.Lifeline | None = None
+        self._guard: socket.socket | None = None
         self._address = ""
         self._taker = SignalTaker(self._on_notice)
-        self._noticed = threading.Event()
-        self._first_notice = ""
-        self._writes = 0
+        self._notices: list[str] = []
+        self._woken = threading.Event()
+        self._may_work = False
+        self._has_begun = False
+        self._quiet_until_s = 0.0
 
     def say(self, what: str, **facts: object) -> None:
         """Tell the recorder; by hand, the person."""
@@ -58,12 +62,28 @@ class Member:
     @property
     def is_by_hand(self) -> bool:
         """Whether a person runs it, and no recorder listens."""
-        return self._narrator is not None
+        return not self.options.recorders
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it pauses: nothing is written or printed."""
+        return time.monotonic() < self._quiet_until_s
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Those of its lifeline and guard."""
+        return [connection.fileno() for connection in (self._lifeline, self._guard) if connection]
 
     def let_go(self) -> None:
-        """In a forked child: close the leader's lifeline. A copy held open would hide the leader's end from the recorder."""
-        if self._lifeline:
-            self._lifeline.abandon()
+        """Close the lifeline and the guard, and say no more; in a forked child, the leader's.
+
+        A copy held open there would hide the leader's end from the recorder.
+        """
+        lifeline, self._lifeline = self._lifeline, None
+        if lifeline:
+            lifeline.abandon()
+        if self._guard:
+            self._guard.close()
 
     def leave(self, status: int, why: str) -> NoReturn:
         """Say goodbye and end, from any thread."""
@@ -73,6 +93,9 @@ class Member:
     def join(self, attempt: str | None, **facts: object) -> str:
         """Say hello and be told what for: "work" or "look". Ends the process if it is refused or nobody answers."""
         lifetime.arm_alarm(self.options.deadline_s)
+        may_wait = self.is_by_hand or "held" in facts  # and be stopped meanwhile
+        if may_wait:
+            lifetime.arm_kill(self.options.deadline_s)
         hello = {
             "token": self.options.token,
             "role": self.role,
@@ -80,11 +103,10 @@ class Member:
             "habits": self.options.plan.names,
             "stdin": input_state(),
             "stdout_kind": kind_of(1),
-            **_facts_of_process(self.folder),
+            **_facts_of_process(),
             **facts,
         }
-        if self._narrator:
-            lifetime.arm_kill(self.options.deadline_s)
+        if self.is_by_hand:
             self.attempt = attempt or f"{self.options.token}-{os.getpid()}"
             self.say("started", **{name: hello[name] for name in ("ppid", "pgid", "sid", "habits", "stdin", "stdout_kind")})
             return "work"
@@ -94,31 +116,51 @@ class Member:
             _leave_unheard(f"no recorder answers: {error}")
         self._lifeline = wire.Lifeline(connection)
         self._lifeline.say("hello", **hello)
-        lifetime.arm_kill(self.options.deadline_s)  # loads ctypes while the recorder thinks
+        if not may_wait:
+            lifetime.arm_kill(self.options.deadline_s)  # loads ctypes while the recorder thinks
         answer = (self._lifeline.hear() or "refused the recorder hung up").split()
         if len(answer) != 3 or answer[0] != "go":
             _leave_unheard(f"refused by the recorder: {' '.join(answer[1:])}")
         self.attempt = answer[1]
         return answer[2]
 
-    def work(self, arm_more: Arming) -> NoReturn:
-        """Prove that all is armed, write, say so, and go on for ever."""
-        guard = wire.open_guard(self._address, self.options.token) if self._lifeline else None  # noqa: F841 - open as long as we live
-        self.in_thread(self._taker.take)
+    def work(
+        self,
+        arm_more: Arming,
+        *,
+        first: Callable[[], None] | None = None,
+        then: Callable[[], None] | None = None,
+        then_stops: bool = False,
+        listens: bool = True,
+        writes: bool = True,
+    ) -> NoReturn:
+        """Prove that all is armed, write, say so, and go on for ever.
+
+        Args:
+            first: called once it takes its signals, before anything of it shows.
+            then: called once it has said that it works; ``then_stops``: by then it will have stopped itself.
+            listens: it hears what the recorder says, and ends with it. A thread that listens holds the lifeline open.
+            writes: the work is its own.
+        """
         if self._lifeline:
+            self._guard = wire.open_guard(self._address, self.options.token)
+        self.in_thread(self._taker.take)
+        if self._lifeline and listens:
             self.in_thread(self.listen)
         if input_state() == "open":
             self.in_thread(self._watch_input)
-        armed = [{"habit": self.manner, "proof": self._taker.prove(self.manner)}, *arm_more()]
-        try:
-            self._write()
-        except OSError as error:
-            raise Unarmed("writes", str(error)) from None
-        self.say("wrote", path=self._log, count=self._writes)
-        self.say("working", armed=armed)
+        armed = [{"habit": self.manner.name, "proof": self._taker.prove(self.manner.name)}]
+        if first:
+            first()
+        armed += arm_more()
+        if writes:
+            self._write_first()
+        self.say("working", armed=armed, **({"then": "stops"} if then_stops else {}))
         if self._narrator and self.role != "leader":
             self._narrator.close()
-        self._keep_working()
+        if then:
+            then()
+        self._keep_working(writes)
 
     def in_thread(self, body: Callable[[], None]) -> None:
         """Run ``body`` beside the rest."""
@@ -148,73 +190,107 @@ class Member:
                 self.leave(0, "the recorder said so")
             elif word == "notice":
                 self._on_notice("input ended", None, None)
+            elif word == "work":
+                self._release()
+
+    def wait_for_work(self) -> None:
+        """Be held until the recorder says that it may work (by hand: until Enter). At notice it does meanwhile what its habit does."""
+        if self.is_by_hand:
+            from uncooperative_runner.by_hand import wait_for_enter
+
+            self.in_thread(lambda: wait_for_enter(self._release))
+        self.say("ready")
+        while not self._may_work:
+            self._woken.wait()
+            self._react_to_all()
+
+    def _release(self) -> None:
+        self._may_work = True
+        self._woken.set()
 
     def _watch_input(self) -> None:
         wait_for_end_of_input()
         self.say("input-ended")
-        if self._narrator:
+        if self.is_by_hand:
             self._on_notice("input ended", None, None)  # nobody else decides whether that counts
 
     def _on_notice(self, by: str, pid: int | None, uid: int | None) -> None:
         self.say("notice", by=by, from_pid=pid, from_uid=uid)
-        if not self._first_notice:
-            self._first_notice = by
-            self._noticed.set()
-
-    @property
-    def _log(self) -> str:
-        return os.path.join(self.folder, f"uncooperative-{self.role}.log")
+        self._notices.append(by)
+        self._woken.set()
 
     def _write(self) -> None:
-        """Append a line to the log, by its absolute path: in a folder that is gone, or another's by now, if need be."""
-        if not self.folder:
-            raise OSError("the working folder was gone from the start")
-        line = f"uncooperative {self.options.token} {self.attempt} {os.getpid()} {self._writes + 1} {time.monotonic():.6f}\n"
-        try:
-            descriptor = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        except FileNotFoundError:
-            os.makedirs(self.folder, exist_ok=True)
-            descriptor = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(descriptor, line.encode("utf-8", "surrogateescape"))
-        finally:
-            os.close(descriptor)
-        self._writes += 1
+        self._log.write(f"{self.options.token} {self.attempt}")
 
-    def _keep_working(self) -> NoReturn:
+    def _write_first(self) -> None:
+        try:
+            self._write()
+        except OSError as error:
+            raise Unarmed("writes", str(error)) from None
+        self.say("wrote", path=self._log.path, count=self._log.count)
+
+    def _keep_working(self, writes: bool) -> NoReturn:
         next_s = time.monotonic() + WRITE_EVERY_S
         while True:
-            if self._noticed.wait(next_s - time.monotonic()):
-                self._noticed.clear()
-                self._react()
-            if time.monotonic() < next_s:
+            if self._woken.wait(next_s - time.monotonic() if writes else None):
+                self._react_to_all()
+            next_s = max(next_s, self._quiet_until_s)
+            if not writes or time.monotonic() < next_s:
                 continue
             next_s = max(next_s + WRITE_EVERY_S, time.monotonic())
             try:
                 self._write()
             except OSError:
                 continue  # a folder that is taken away for good, a full disk: it stays uncooperative
-            if self._writes % TELL_EVERY_WRITES == 0:
-                self.say("wrote", path=self._log, count=self._writes)
+            if self._log.count % TELL_EVERY_WRITES == 0:
+                self.say("wrote", path=self._log.path, count=self._log.count)
 
-    def _react(self) -> None:
-        """Do what the habit does at the first notice, once; it may not return."""
-        by = self._first_notice
+    def _react_to_all(self) -> None:
+        self._woken.clear()
+        while self._notices:
+            self._react(self._notices.pop(0))
+
+    def _react(self, by: str) -> None:
+        """Do what the habit does at this notice; it may not return. What takes time is begun once."""
+        answer = self.manner.answer_to(by)
         status = INPUT_ENDED_STATUS if by == "input ended" else 128 + signal.Signals[by]
-        if self.at_notice == "end":
+        if answer == "end":
             self.leave(status, f"noticed {by}")
-        if self.at_notice == "end with status 0":
+        if answer == "end with status 0":
             self.leave(0, f"noticed {by}")
-        if self.at_notice == "nothing":
+        if answer == "end the step, then end at the second notice" and self._has_begun:
+            self.leave(status, f"noticed {by}, the second notice")
+        if answer == "nothing" or self._has_begun:
+            return
+        self._has_begun = True
+        if answer == "start a successor, then end":
+            from uncooperative_runner.another import start_successor
+
+            self.leave(status, f"noticed {by}; {start_successor(self)}")
+        if answer in ("end the step, then end at the second notice", "end the step, pause, work on"):
+            self._end_step(PAUSE_S if answer == "end the step, pause, work on" else 0)
             return
         self.say("cleanup-started")
-        if self.at_notice == "clean up, then end":
+        if answer == "clean up, then end":
             time.sleep(self.options.cleanup_s)
             self.say("cleanup-finished")
             self.leave(status, f"cleaned up after {by}")
 
+    def _end_step(self, pause_s: float) -> None:
+        if pause_s:
+            self._quiet_until_s = float("inf")  # until the pause is counted, which begins when it has been said
+        self.say("step-ended")
+        self._quiet_until_s = time.monotonic() + pause_s
 
-def _facts_of_process(folder: str) -> dict[str, object]:
+
+def _own_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""  # it was deleted before we came
+
+
+def _facts_of_process() -> dict[str, object]:
     here = os.stat(".")
     return {
         "pid": os.getpid(),
@@ -222,7 +298,7 @@ def _facts_of_process(folder: str) -> dict[str, object]:
         "pgid": os.getpgrp(),
         "sid": os.getsid(0),
         "uid": os.getuid(),
-        "cwd": folder,
+        "cwd": _own_folder(),
         "cwd_dev": here.st_dev,
         "cwd_ino": here.st_ino,
         "argv": list(getattr(sys, "orig_argv", sys.argv)),  # orig_argv from 3.10

@@ -84,13 +84,34 @@ def connect(addresses: Sequence[str]) -> tuple[socket.socket, str]:
                 connection.connect((host, int(port)))
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             else:
-                connection.connect("\0" + place if kind == "abstract" else place)
+                _connect_in_turn(connection, "\0" + place if kind == "abstract" else place)
             connection.settimeout(None)
             return connection, address
         except (OSError, ValueError, OverflowError) as error:
             connection.close()
             reasons.append(f"{address}: {error}")
     raise NoRecorder("; ".join(reasons))
+
+
+def _connect_in_turn(connection: socket.socket, place: str) -> None:
+    until_s = time.monotonic() + CONNECT_WITHIN_S
+    while True:
+        try:
+            return connection.connect(place)
+        except BlockingIOError:
+            # Very many come at once, and the queue of those that wait is full, connect(2). No event tells when there is room.
+            if time.monotonic() > until_s:
+                raise
+        time.sleep(0.002)
+
+
+def is_heard(addresses: Sequence[str]) -> bool:
+    """Whether the recorder still listens: a connection is opened, and closed at once."""
+    try:
+        connect(addresses)[0].close()
+    except NoRecorder:
+        return False
+    return True
 
 
 def die() -> None:
@@ -105,15 +126,15 @@ class Lifeline:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._speaking = threading.Lock()
-        self._said_goodbye = False
+        self._is_over = False
         self._heard = b""
 
     def say(self, what: str, **facts: object) -> None:
-        """Send one message; nothing is sent after the goodbye."""
+        """Send one message; nothing is sent after the goodbye, or once it is abandoned."""
         with self._speaking:
-            if self._said_goodbye:
+            if self._is_over:
                 return
-            self._said_goodbye = what == "goodbye"
+            self._is_over = what == "goodbye"
             message = encode({"say": what, "at_s": time.monotonic(), **facts}) + "\n"
             try:
                 self._connection.sendall(message.encode("ascii"))
@@ -133,9 +154,15 @@ class Lifeline:
         line, _, self._heard = self._heard.partition(b"\n")
         return line.decode("utf-8", "replace")
 
+    def fileno(self) -> int:
+        """The descriptor of the connection."""
+        return self._connection.fileno()
+
     def abandon(self) -> None:
-        """Close this process's copy, which it inherited over fork."""
-        self._connection.close()
+        """Close this process's copy (over fork it inherits one), without a goodbye."""
+        with self._speaking:
+            self._is_over = True
+            self._connection.close()
 
 
 def open_guard(address: str, token: str) -> socket.socket | None:

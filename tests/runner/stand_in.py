@@ -52,12 +52,14 @@ class Line:
 class StandIn:
     """A recorder for tests, in a thread: it answers each hello, and notes each message and each end of file.
 
-    ``answer`` is sent to a leader's hello; ``{attempt}`` in it counts up. An empty one leaves the answer to the test.
+    ``answer`` is sent to a leader's hello; ``{attempt}`` in it counts up. An empty one leaves the answer to the test. Others are
+    let work, but for the roles in ``replies``.
     """
 
     def __init__(self, *listeners: socket.socket, addresses: list[str], answer: str) -> None:
         self.addresses = addresses
         self.answer = answer
+        self.replies: dict[str, str] = {}
         self.said: list[Said] = []
         self.guards: list[Line] = []
         self._listeners = listeners
@@ -107,20 +109,27 @@ class StandIn:
     def close_connections(self) -> None:
         """Hang up on everybody, as the death of a recorder would."""
         for line in [*self._lines, *self.guards]:
-            line.connection.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # it hung up itself
+                line.connection.shutdown(socket.SHUT_RDWR)
+
+    def stop_listening(self) -> None:
+        """Take no more connections, and hear nothing more; those that are there stay open."""
+        if self._thread.is_alive():
+            self._waker.close()
+            self._thread.join(WITHIN_S)
+        for listener in self._listeners:
+            listener.close()
 
     def close(self) -> None:
         """Hang up on everybody, and end by its pidfd whoever is still there."""
-        self._waker.close()
-        self._thread.join(WITHIN_S)
+        self.stop_listening()
         for line in [*self._lines, *self.guards]:
             line.connection.close()
             if line.pidfd >= 0:
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(line.pidfd, signal.SIGKILL)
                 os.close(line.pidfd)
-        for listener in (*self._listeners, self._wake):
-            listener.close()
+        self._wake.close()
         self._selector.close()
 
     def _serve(self) -> None:
@@ -165,7 +174,7 @@ class StandIn:
                 self._attempts += 1
                 reply = self.answer.format(attempt=f"a-{self._attempts}")
             else:
-                reply = f"go {facts['attempt']} work"
+                reply = self.replies.get(line.role, f"go {facts['attempt']} work")
             self._note(Said("hello", line.role, line.pid, facts))
             if reply:
                 line.connection.sendall(f"{reply}\n".encode())
@@ -188,6 +197,30 @@ def state_of(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return "gone"
+
+
+def stop(*pids: int) -> None:
+    """Stop them all, and see them stopped."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    until(lambda: all(state_of(pid) == "T" for pid in pids), "all of them stopped")
+
+
+def is_dead(pid: int) -> bool:
+    """Whether the process table has it no more, or as a zombie."""
+    return state_of(pid) in ("gone", "Z", "X")
+
+
+def log_lines(workspace: Path, role: str = "leader") -> list[list[str]]:
+    """What a process of that role has written so far, each line in words."""
+    return [line.split() for line in (workspace / f"uncooperative-{role}.log").read_text().splitlines()]
+
+
+def keeps_writing(workspace: Path, role: str) -> bool:
+    """See more lines come."""
+    before = len(log_lines(workspace, role))
+    until(lambda: len(log_lines(workspace, role)) > before + 2, f"{role} writes on")
+    return True
 
 
 def until(is_so: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from uncooperative_runner.command import parse
 from uncooperative_runner.habits import HABITS, BadHabits, Plan
-from uncooperative_runner.options import BadCommand, Options
+from uncooperative_runner.options import MEMBER_NAMES, BadCommand, Options
 
+NOTICES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "input ended")
+TOLD = "--attempt a --folder /w --until 9"
 SCRIPT = Path(__file__).parents[2] / "uncooperative_runner" / "run.py"
 
 
@@ -51,7 +53,19 @@ def test_defaults_are_a_clean_up_of_1_s_and_a_lifetime_of_600_s() -> None:
         ("--habit deaf --habits", "unknown option '--habits'; the options are --habit, --recorder, "),
         ("deaf", "unknown option 'deaf'; the options are"),
         ("--habit polite --habit deaf", "the habits polite and deaf contradict each other"),
-        ("--habit silent --habit poison", "the habits silent and poison contradict each other"),
+        ("--habit silent --habit chatty", "the habits silent and chatty contradict each other"),
+        ("--habit second-signal --habit obeys-int", "the habits second-signal and obeys-int contradict each other"),
+        ("--habit polite --hold before", "--hold must be before-handlers or before-work, got 'before'"),
+        ("--habit bare-daemon --member bare-daemon", "--attempt, --folder, --until missing: a --member is started by the runner itself"),
+        ("--habit bare-daemon --attempt a --folder /w --until 9", "--member missing: a --member is started by the runner itself"),
+        (f"--habit daemon --member daemon {TOLD}", "no habit has a --member 'daemon'; these have none"),
+        (f"--habit bare-daemon --member leader {TOLD}", "no habit has a --member 'leader'; these have bare-daemon"),
+        (f"--habit respawner --member respawner-1 {TOLD}", "--partner is for respawner-1, respawner-2, which needs it"),
+        (f"--habit successor --member successor {TOLD} --partner 7", "--partner is for a respawner, which needs it"),
+        (f"--habit respawner --member respawner-1 {TOLD} --partner -7", "--partner must be a whole number, got '-7'"),
+        (f"--habit bare-daemon --member bare-daemon {TOLD} --folder w", "--folder must be an absolute path, got 'w'"),
+        (f"--habit bare-daemon --member bare-daemon {TOLD} --until nan", "--until must be a finite number of seconds above 0, got 'nan'"),
+        (f"--habit bare-daemon --member bare-daemon {TOLD} --hold before-work", "--hold is for the leader alone"),
         ("--habit deaf --lifetime 0", "--lifetime must be a finite number of seconds above 0, got '0'"),
         ("--habit deaf --lifetime inf", "--lifetime must be a finite number of seconds above 0, got 'inf'"),
         ("--habit deaf --cleanup nan", "--cleanup must be a finite number of seconds not below 0, got 'nan'"),
@@ -100,12 +114,36 @@ def test_an_interpreter_that_is_too_old_is_told_in_one_line(version: str) -> Non
 
 def test_a_habit_without_an_opinion_leaves_the_leader_polite() -> None:
     plan = Plan(["daemon", "silent", "daemon"])
-    assert (plan.manner, plan.at_notice, plan.is_silent) == ("polite", "end", True)
+    assert (plan.manner.name, plan.is_silent) == ("polite", True)
+    assert {plan.manner.answer_to(notice) for notice in NOTICES} == {"end"}
     assert plan.names == ["daemon", "silent"]
-    assert [child.role for child in plan.children] == ["daemon"]
+    assert plan.roles == ["leader", "daemon"]
 
 
 def test_children_go_with_any_manner_of_the_leader() -> None:
-    plan = Plan(["deaf-child", "slow-cleanup", "pipe-holder"])
-    assert (plan.manner, plan.at_notice) == ("slow-cleanup", "clean up, then end")
-    assert [child.role for child in plan.children] == ["deaf-child", "pipe-holder"]
+    plan = Plan(["deaf-child", "slow-cleanup", "respawner", "pipe-holder"])
+    assert {plan.manner.answer_to(notice) for notice in NOTICES} == {"clean up, then end"}
+    assert plan.roles == ["leader", "deaf-child", "respawner-1", "respawner-2", "pipe-holder"]
+
+
+@pytest.mark.parametrize("name", ["int", "term", "hup"])
+def test_a_habit_can_answer_each_signal_by_itself(name: str) -> None:
+    manner = Plan([f"obeys-{name}"]).manner
+    assert [notice for notice in NOTICES if manner.answer_to(notice) == "end"] == [f"SIG{name.upper()}"]
+    assert [manner.answer_to(notice) for notice in NOTICES].count("nothing") == 4
+
+
+@pytest.mark.parametrize("name", [row.name for row in HABITS])
+def test_every_habit_goes_with_poison(name: str) -> None:
+    assert Plan([name, "poison"]).leaves_poison
+
+
+@pytest.mark.parametrize("manner", [row.name for row in HABITS if row.at_notice is not None])
+def test_every_manner_goes_with_all_habits_that_are_none(manner: str) -> None:
+    others = [row.name for row in HABITS if row.at_notice is None and row.name != "silent"]
+    assert Plan([manner, *others]).manner.name == manner
+
+
+def test_what_the_runner_tells_itself_is_neither_in_the_help_nor_in_a_refusal() -> None:
+    told = run("--help").stdout + run("--habits").stderr
+    assert not [name for name in MEMBER_NAMES if name in told]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.stand_in import TOKEN, WITHIN_S, Make, StandIn, Start, pipe, state_of, until
+from tests.runner.stand_in import SCRIPT, TOKEN, WITHIN_S, Make, StandIn, Start, is_dead, pipe, state_of, stop, until
+from uncooperative_runner.habits import HABITS
 
 ALL = ("deaf", "deaf-child", "own-session-child", "daemon")
 ROLES = ("leader", "deaf-child", "own-session-child", "daemon")
@@ -20,16 +22,6 @@ ROLES = ("leader", "deaf-child", "own-session-child", "daemon")
 
 def working_pids(stand_in: StandIn) -> list[int]:
     return [stand_in.until("working", role).pid for role in ROLES]
-
-
-def stop(pids: list[int]) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    until(lambda: all(state_of(pid) == "T" for pid in pids), "all of them stopped")
-
-
-def is_dead(pid: int) -> bool:
-    return state_of(pid) in ("gone", "Z", "X")
 
 
 def test_a_refused_runner_says_why_and_ends_with_status_70(start: Start, make_stand_in: Make, workspace: Path) -> None:
@@ -78,9 +70,23 @@ def test_every_process_dies_when_the_recorder_does(is_stopped: bool, start: Star
     process = start(*ALL, to=stand_in)
     pids = working_pids(stand_in)
     if is_stopped:
-        stop(pids)
+        stop(*pids)
     stand_in.close_connections()
     assert process.wait(WITHIN_S) == -signal.SIGKILL
+    until(lambda: all(is_dead(pid) for pid in pids), "all of them dead")
+
+
+@pytest.mark.parametrize("habit", [row.name for row in HABITS if row.name not in ("poison", "heavy-children")])
+def test_with_any_habit_and_poison_all_of_it_works_and_dies_with_the_recorder(
+    habit: str, start: Start, stand_in: StandIn, workspace: Path
+) -> None:
+    (workspace / ".cancel-contract-workspace").touch()
+    process = start(habit, "poison", to=stand_in, stderr=subprocess.DEVNULL)
+    pids = [stand_in.until("working", role).pid for role in stand_in.until("hello").facts["roles"]]
+    assert [bool(said.facts["poison"]) for said in list(stand_in.said) if said.what == "planted"] == [True]
+    stand_in.stop_listening()
+    stand_in.close_connections()
+    assert process.wait(WITHIN_S) == -signal.SIGKILL or habit == "ends-itself"  # which may be quicker
     until(lambda: all(is_dead(pid) for pid in pids), "all of them dead")
 
 
@@ -97,7 +103,7 @@ def test_the_guard_alone_kills_a_stopped_process(kind: str, start: Start, make_s
     process = start("deaf", "daemon", to=stand_in)
     pids = [stand_in.until("working", role).pid for role in ("leader", "daemon")]
     stand_in.until_guards(2)
-    stop(pids)
+    stop(*pids)
     assert process.poll() is None
     stand_in.drop_guards()
     assert process.wait(WITHIN_S) == -signal.SIGKILL
@@ -120,7 +126,7 @@ def test_the_lifetime_ends_every_process(is_stopped: bool, start: Start, stand_i
     process = start(*ALL, to=stand_in, more=("--lifetime", "1.2"))
     pids = working_pids(stand_in)
     if is_stopped:
-        stop(pids)
+        stop(*pids)
     assert process.wait(WITHIN_S) == -signal.SIGKILL
     assert time.monotonic() - began_s >= 1.2
     until(lambda: all(is_dead(pid) for pid in pids), "all of them dead")
@@ -136,6 +142,18 @@ def test_without_ctypes_the_alarm_is_the_cap(stand_in: StandIn, tmp_path: Path) 
     with subprocess.Popen([*argv, "--lifetime", "0.9"], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         stand_in.until("working")
         assert process.wait(WITHIN_S) == -signal.SIGALRM
+
+
+@pytest.mark.parametrize("habit", ["frozen", "main-thread-gone"])
+def test_what_cannot_be_proven_or_capped_as_the_first_process_of_a_namespace_is_not_armed(habit: str, workspace: Path) -> None:
+    alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no PID namespace can be made here")
+    argv = [*alone, sys.executable, "-I", "-S", str(SCRIPT), "--habit", habit, "--lifetime", "20"]
+    done = subprocess.run(argv, cwd=workspace, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 70
+    assert f"unarmed habit={habit} why=" in done.stderr
+    assert not list(workspace.iterdir())
 
 
 def test_by_hand_it_tells_what_it_does_and_how_to_end_it(start: Start, workspace: Path) -> None:
@@ -178,5 +196,5 @@ def test_by_hand_the_lifetime_holds_while_it_is_stopped(start: Start) -> None:
     process = start("deaf", more=("--lifetime", "0.6"), stderr=subprocess.PIPE, text=True)
     while "works; proven" not in pipe(process.stderr).readline():
         pass
-    stop([process.pid])
+    stop(process.pid)
     assert process.wait(WITHIN_S) == -signal.SIGKILL

@@ -10,19 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.stand_in import TOKEN, Make, StandIn, Start, pipe, state_of, until
+from tests.runner.stand_in import TOKEN, Make, StandIn, Start, keeps_writing, log_lines, pipe, state_of, until
 
 FOUR = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-
-
-def log_lines(workspace: Path, role: str = "leader") -> list[list[str]]:
-    return [line.split() for line in (workspace / f"uncooperative-{role}.log").read_text().splitlines()]
-
-
-def keeps_writing(workspace: Path, role: str) -> bool:
-    before = len(log_lines(workspace, role))
-    until(lambda: len(log_lines(workspace, role)) > before + 2, f"{role} writes on")
-    return True
 
 
 @pytest.mark.parametrize("number", FOUR)
@@ -82,7 +72,7 @@ def test_deaf_notices_all_four_and_goes_on(start: Start, stand_in: StandIn, work
     assert process.poll() is None
 
 
-@pytest.mark.parametrize("role", ["deaf-child", "own-session-child", "daemon", "pipe-holder"])
+@pytest.mark.parametrize("role", ["deaf-child", "own-group-child", "own-session-child", "daemon", "pipe-holder"])
 def test_the_child_outlives_its_leader_in_the_place_that_it_claims(role: str, start: Start, stand_in: StandIn, workspace: Path) -> None:
     process = start(role, to=stand_in)
     child = stand_in.until("working", role).pid
@@ -91,7 +81,8 @@ def test_the_child_outlives_its_leader_in_the_place_that_it_claims(role: str, st
     hello = stand_in.until("hello", role).facts
     assert (hello["pgid"], hello["sid"]) == place
     in_group = role in ("deaf-child", "pipe-holder")
-    assert place == {"own-session-child": (child, child)}.get(role, (process.pid, process.pid) if in_group else place)
+    own = {"own-session-child": (child, child), "own-group-child": (child, process.pid)}
+    assert place == own.get(role, (process.pid, process.pid) if in_group else place)
     if role == "daemon":
         assert place[1] not in (child, process.pid)
         assert hello["ppid"] != process.pid
@@ -139,7 +130,7 @@ def test_working_is_said_with_proofs_and_after_the_first_write(start: Start, sta
     armed = stand_in.until("working", "pipe-holder").facts["armed"]
     assert [row["habit"] for row in armed] == ["deaf", "pipe-holder"]
     assert armed[0]["proof"] == "took its own SIGTERM, SIGINT, SIGHUP, SIGQUIT; all blocked"
-    assert "holds the leader's standard output, a pipe" in armed[1]["proof"]
+    assert "holds the leader's standard output, a pipe, and standard error" in armed[1]["proof"]
     assert [row["habit"] for row in stand_in.until("working").facts["armed"]] == ["deaf"]
     wrote = stand_in.until("wrote").facts
     assert (wrote["path"], wrote["count"]) == (str(workspace / "uncooperative-leader.log"), 1)

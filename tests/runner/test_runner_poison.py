@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -144,3 +145,25 @@ def test_a_session_id_in_the_environment_is_found_without_what_stands_around_it(
 def test_a_pipe_in_the_place_of_poison_does_not_block_the_look(start: Start, make_stand_in: Make, workspace: Path) -> None:
     os.mkfifo(workspace / "poison.lock")
     assert found_by_a_look(start, make_stand_in)["poison"] == []
+
+
+def test_silent_leaves_the_files_and_no_session(start: Start, stand_in: StandIn, workspace: Path) -> None:
+    mark(workspace)
+    process = start("silent", "poison", to=stand_in, stdout=subprocess.PIPE)
+    armed = stand_in.until("working").facts["armed"]
+    assert armed[-1] == {"habit": "poison", "proof": "10 items read back; session id not printed: it is silent"}
+    planted = stand_in.until("planted").facts
+    assert ([item["kind"] for item in planted["poison"]], planted["session"]) == (KINDS, None)
+    process.terminate()
+    assert process.communicate(timeout=10)[0] == b""
+
+
+def test_the_worker_of_a_launcher_leaves_it(start: Start, stand_in: StandIn, workspace: Path) -> None:
+    mark(workspace)
+    process = start("launcher", "poison", to=stand_in, stdout=subprocess.PIPE)
+    assert len(stand_in.until("planted", "worker").facts["poison"]) == len(KINDS)
+    stand_in.until("working")
+    assert not stand_in.all("planted")
+    os.killpg(process.pid, signal.SIGTERM)
+    out, _ = process.communicate(timeout=10)
+    assert json.loads(out.splitlines()[0]) == {"session_id": f"uncooperative-session-{TOKEN}-a-1"}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from uncooperative_runner.wire import NoRecorder, connect, encode
+from uncooperative_runner.wire import NoRecorder, connect, encode, is_heard
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,35 @@ def test_connect_takes_the_first_address_that_answers(tmp_path: Path) -> None:
         assert used == address
         assert not connection.get_inheritable()
         connection.close()
+
+
+def test_where_very_many_come_at_once_each_waits_for_its_turn(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen(0)
+        addresses = [f"unix:{tmp_path}/s"]
+        waiting = [connect(addresses)[0]]
+        with pytest.raises(BlockingIOError), socket.socket(socket.AF_UNIX) as one_too_many:
+            one_too_many.setblocking(False)
+            one_too_many.connect(str(tmp_path / "s"))
+        with ThreadPoolExecutor() as pool:
+            late = [pool.submit(connect, addresses) for _ in range(4)]
+            accepted = [listener.accept()[0] for _ in range(5)]
+            waiting += [one.result()[0] for one in late]
+        for connection in (*waiting, *accepted):
+            connection.close()
+
+
+def test_a_recorder_is_heard_as_long_as_it_listens(tmp_path: Path) -> None:
+    addresses = ["unix:/nowhere/at/all", f"unix:{tmp_path}/s"]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        assert is_heard(addresses)
+        connection, _ = listener.accept()
+        assert connection.recv(1) == b""
+        connection.close()
+    assert not is_heard(addresses)
 
 
 def test_without_an_answer_each_address_is_given_with_its_reason(tmp_path: Path) -> None:
