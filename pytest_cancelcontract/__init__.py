@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.command import CommandAdapter
+    from pytest_cancelcontract.adapters.coroutine import CoroutineAdapter
+    from pytest_cancelcontract.adapters.function import CallableAdapter
+    from pytest_cancelcontract.adapters.hosting import Hosted
     from pytest_cancelcontract.adapters.protocol import Adapter, Outcome
     from pytest_cancelcontract.assertions import (
         ContractBroken,
@@ -44,12 +47,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adapter",
+    "CallableAdapter",
     "CancelContract",
     "CommandAdapter",
     "ContractBroken",
     "ContractInconclusive",
+    "CoroutineAdapter",
     "Drill",
     "DrillError",
+    "Hosted",
     "Outcome",
     "Run",
     "Terms",
@@ -80,10 +86,13 @@ __all__ = [
 
 _MODULES = {
     "Adapter": "adapters.protocol",
+    "CallableAdapter": "adapters.function",
     "CancelContract": "checking",
     "CommandAdapter": "adapters.command",
+    "CoroutineAdapter": "adapters.coroutine",
     "Drill": "drill",
     "DrillError": "drill",
+    "Hosted": "adapters.hosting",
     "Outcome": "adapters.protocol",
     "Run": "run",
     "Terms": "terms",

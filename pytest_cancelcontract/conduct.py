@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_cancelcontract.adapters.driver import Driver
-from pytest_cancelcontract.contract import is_spoilt, judge, measure, verdict_of
+from pytest_cancelcontract.contract import clauses_of, is_spoilt, judge, measure, verdict_of
 from pytest_cancelcontract.drill import run_drill
-from pytest_cancelcontract.finding import Check, Finding, Level, Verdict
+from pytest_cancelcontract.finding import Check, Finding, Level, Verdict, worst
 from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.recorder.client import Recorder
-from pytest_cancelcontract.scenarios import Scenario
+from pytest_cancelcontract.scenarios import Moment, Scenario
 from pytest_cancelcontract.terms import Terms
 
 _NOT_JUDGED = (Verdict.NOT_COVERED, Verdict.NOT_APPLICABLE)
@@ -152,20 +152,53 @@ def conduct(
     wrapper = driver.name if wrapper is None else wrapper
     judged = [clause for clause in scenario.clauses if clauses is None or clause in clauses]
 
-    def attempt(number: int, path: Path) -> History:
-        run_drill(recorder, driver, scenario, terms, wrapper=wrapper, history=path, attempt=number, progress=progress)
+    def attempt(moment: Moment | None, number: int, path: Path) -> History:
+        run_drill(recorder, driver, scenario, terms, wrapper=wrapper, history=path, attempt=number, moment=moment, progress=progress)
         return load(path)
 
-    with lanes.shared():
-        seen = attempt(1, history)
-    checks, attempts = judge(seen, judged), 1
-    if is_spoilt(checks):
-        first_checks = checks
-        progress("waits until it is alone, to run once more: the machine spoilt the first attempt", 0.0)
-        with lanes.alone():
-            seen = attempt(2, history.with_name(f"{history.stem}.again{history.suffix}"))
-        checks, attempts = _keep_proven(judge(seen, judged), first_checks, history), 2
-    return DrillResult(scenario.id, verdict_of(checks), attempts, measure(seen), checks, str(seen.path), wrapper)
+    def at(moment: Moment | None) -> DrillResult:
+        path = history if moment is None or moment is scenario.moments[0] else history.with_name(f"{history.stem}.{moment}{history.suffix}")
+        with lanes.shared():
+            seen = attempt(moment, 1, path)
+        checks, attempts = judge(seen, clauses_of(seen, judged)), 1
+        if is_spoilt(checks):
+            first_checks = checks
+            progress("waits until it is alone, to run once more: the machine spoilt the first attempt", 0.0)
+            with lanes.alone():
+                seen = attempt(moment, 2, path.with_name(f"{path.stem}.again{path.suffix}"))
+            checks, attempts = _keep_proven(judge(seen, clauses_of(seen, judged)), first_checks, path), 2
+        return DrillResult(scenario.id, verdict_of(checks), attempts, measure(seen), checks, str(seen.path), wrapper)
+
+    return _worst_of([at(moment) for moment in scenario.moments], scenario)
+
+
+def _worst_of(results: Sequence[DrillResult], scenario: Scenario) -> DrillResult:
+    """The results of a scenario's moments as one: each clause with its worst verdict, and what was seen where it was the worst."""
+    if len(results) == 1:
+        return results[0]
+    told: dict[str, list[Check]] = {}
+    for moment, result in zip(scenario.moments, results, strict=True):
+        for check in result.checks:
+            told.setdefault(check.clause, []).append(_at_moment(check, moment, result.history))
+    checks = tuple(_worst_check(found) for found in told.values())
+    verdict = verdict_of(checks)
+    shown = next((one for one in results if one.verdict is verdict), results[0])
+    return replace(shown, verdict=verdict, attempts=max(one.attempts for one in results), checks=checks)
+
+
+def _at_moment(check: Check, moment: Moment | None, path: str) -> Check:
+    observed = f"pressed {moment}: {check.finding.observed} ({path})"
+    return replace(check, finding=replace(check.finding, observed=observed))
+
+
+def _worst_check(found: Sequence[Check]) -> Check:
+    """Of one clause at several moments the check that is the worst; all that is kept is told."""
+    verdict = worst(check.verdict for check in found)
+    shown = next((check for check in found if check.verdict is verdict), found[0])
+    if verdict is not Verdict.KEPT:
+        return shown
+    observed = "; ".join(check.finding.observed for check in found)
+    return replace(shown, finding=replace(shown.finding, observed=observed))
 
 
 def result_of(history: History, checks: Iterable[Check]) -> DrillResult:
@@ -178,7 +211,10 @@ def result_of(history: History, checks: Iterable[Check]) -> DrillResult:
 def _keep_proven(checks: tuple[Check, ...], first: tuple[Check, ...], path: Path) -> tuple[Check, ...]:
     """The second attempt's checks, but what was proven broken in the first one stays so: running again must not turn it green."""
     proven = {check.clause: check for check in first if check.verdict is Verdict.BROKEN and not check.finding.spoilt}
-    return tuple(_from_first(proven[check.clause], path) if check.clause in proven else check for check in checks)
+    left = [check for check in checks if check.clause not in proven]
+    kept = {check.clause: check for check in (*left, *(_from_first(check, path) for check in proven.values()))}
+    # In the order of the second attempt; what only the first one was judged by (a host that was killed in it) comes last.
+    return tuple(kept[clause] for clause in dict.fromkeys([*(check.clause for check in checks), *proven]))
 
 
 def _from_first(check: Check, path: Path) -> Check:

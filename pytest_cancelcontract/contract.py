@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_cancelcontract.clauses import (
+    bystander_unharmed,
+    cancel_any_time,
     cancel_delivered,
+    cancel_idempotent,
     fresh_start,
     grace_bounded,
     grace_given,
@@ -22,12 +25,15 @@ from pytest_cancelcontract.clauses import (
     outcome_not_early,
     outcome_not_success,
     outcome_reported,
+    slot_reusable,
+    stays_ended,
     words,
 )
-from pytest_cancelcontract.clauses.facts import Facts
+from pytest_cancelcontract.clauses.facts import Facts, act_of
+from pytest_cancelcontract.clauses.members import BYSTANDER, NEXT
 from pytest_cancelcontract.finding import Check, Finding, Level, Verdict, worst
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, History
-from pytest_cancelcontract.scenarios import by_id
+from pytest_cancelcontract.scenarios import SCENARIOS, by_id
 from pytest_cancelcontract.terms import Terms
 
 LATER = "a later release of pytest-cancelcontract"
@@ -44,7 +50,8 @@ class ClauseRow:
 
     ``check`` is None for a clause that is not judged in this version. ``needs`` names the adapter's capabilities of which it
     takes one (none: it takes nothing), and ``lacks`` says that for people. ``habits`` are those of a runner of which one is
-    needed to show anything (none: any runner does).
+    needed to show anything (none: any runner does), ``acts`` those of a drill (none: any act does). An act that cannot show it may
+    still disprove it.
     """
 
     id: str
@@ -54,6 +61,7 @@ class ClauseRow:
     needs: tuple[str, ...] = ()
     lacks: str = ""
     habits: tuple[str, ...] = ()
+    acts: tuple[str, ...] = ()
 
     def level_in(self, history: History) -> Level:
         """How firmly it is promised there: an exit status alone is no record of a cancel."""
@@ -84,7 +92,13 @@ CLAUSES: tuple[ClauseRow, ...] = (
         "a cancelled run is not called a success, then or after `settle` (a SHOULD where the outcome is only an exit status)",
         outcome_not_success.check,
     ),
-    ClauseRow("stays-ended", Level.MUST, "nothing of the task starts again by itself for `retry`"),
+    ClauseRow(
+        "stays-ended",
+        Level.MUST,
+        "nothing of the task starts again by itself for `retry`",
+        stays_ended.check,
+        acts=("cancel-then-watch",),
+    ),
     ClauseRow(
         "no-late-writes", Level.MUST, "from the handover on the run changes nothing in or beside its workspace", no_late_writes.check
     ),
@@ -97,10 +111,28 @@ CLAUSES: tuple[ClauseRow, ...] = (
     ClauseRow("heartbeat-steady", Level.MUST, "heartbeats keep coming within `heartbeat_timeout` until the run is gone"),
     ClauseRow("heartbeat-ends", Level.SHOULD, "heartbeats end with the run"),
     ClauseRow("lease-fenced", Level.SHOULD, "a wrapper cut off from its engine for `lease` has stopped its run"),
-    ClauseRow("bystander-unharmed", Level.MUST, "cancelling one run leaves another at work, and the test process alive"),
-    ClauseRow("cancel-idempotent", Level.MUST, "a second cancel does no harm"),
-    ClauseRow("cancel-any-time", Level.MUST, "a cancel works before the runner is up, and changes nothing after its end"),
-    ClauseRow("slot-reusable", Level.SHOULD, "the next task runs as usual on the same wrapper"),
+    ClauseRow(
+        "bystander-unharmed",
+        Level.MUST,
+        "cancelling one run leaves another at work, and the test process alive",
+        bystander_unharmed.check,
+        acts=("cancel-one-of-two",),
+    ),
+    ClauseRow("cancel-idempotent", Level.MUST, "a second cancel does no harm", cancel_idempotent.check, acts=("cancel-twice",)),
+    ClauseRow(
+        "cancel-any-time",
+        Level.MUST,
+        "a cancel works before the runner is up, and changes nothing after its end",
+        cancel_any_time.check,
+        acts=("cancel-at-start", "cancel-after-end"),
+    ),
+    ClauseRow(
+        "slot-reusable",
+        Level.SHOULD,
+        "the next task runs as usual on the same wrapper",
+        slot_reusable.check,
+        acts=("cancel-then-next-task",),
+    ),
 )
 """Every clause of the contract, in the order in which they are reported."""
 
@@ -127,8 +159,7 @@ def judge(history: History, clauses: Collection[str] | None = None) -> tuple[Che
         UnknownScenario: the header's scenario is not in the table, and no clauses are given.
     """
     scenario = str(history.header.get("scenario", ""))
-    wanted = set(by_id(scenario).clauses if clauses is None else clauses)
-    rows = {clause(id).id for id in wanted}
+    rows = {clause(id).id for id in (clauses_of(history) if clauses is None else clauses)}
     facts, trouble = _read(history)
     found = []
     for row in CLAUSES:
@@ -136,6 +167,22 @@ def judge(history: History, clauses: Collection[str] | None = None) -> tuple[Che
             finding = _not_covered(row, history) or _not_applicable(row, history) or trouble or _judge_one(row, facts)
             found.append(Check(scenario, row.id, row.level_in(history), finding))
     return tuple(found)
+
+
+def clauses_of(history: History, wanted: Collection[str] | None = None) -> tuple[str, ...]:
+    """What this drill is judged by: ``wanted``, or what its scenario names, and what it disproved besides.
+
+    A wrapper whose cancel would have killed pytest breaks ``bystander-unharmed``, whatever the scenario was meant to show.
+
+    Raises:
+        UnknownScenario: the header's scenario is not in the table, and no clauses are given.
+    """
+    ids = list(by_id(str(history.header.get("scenario", ""))).clauses if wanted is None else wanted)
+    try:
+        has_killed_its_host = bystander_unharmed.host_death(Facts(history, Terms())) is not None
+    except Exception:  # A history that cannot be read proves nothing; the clauses meet the same trouble, and show it.
+        has_killed_its_host = False
+    return (*ids, *(["bystander-unharmed"] if has_killed_its_host and "bystander-unharmed" not in ids else []))
 
 
 def _not_covered(row: ClauseRow, history: History) -> Finding | None:
@@ -166,9 +213,34 @@ def _read(history: History) -> tuple[Facts, Finding | None]:
 def _judge_one(row: ClauseRow, facts: Facts) -> Finding:
     assert row.check is not None
     try:
-        return row.check(facts)
+        found = row.check(facts)
     except Exception:  # A clause that raises has judged nothing; its traceback is the evidence.
         return _raised(f"the clause {row.id} raised")
+    return _not_shown(row, facts.history) or found if found.verdict is Verdict.INCONCLUSIVE else found
+
+
+def _not_shown(row: ClauseRow, history: History) -> Finding | None:
+    """Why a drill in which nothing was found had nothing to show, if so."""
+    if not row.acts or acts_in(history).intersection(row.acts):
+        return None
+    scenarios = [one.id for one in SCENARIOS if row.id in one.clauses]
+    shown = (
+        f"the scenario{'s' if len(scenarios) > 1 else ''} {' and '.join(scenarios)} can"
+        if scenarios
+        else f"it takes {' or '.join(row.acts)}"
+    )
+    return Finding(Verdict.NOT_APPLICABLE, f"this drill ({act_of(history)}) cannot show it: {shown}")
+
+
+def acts_in(history: History) -> frozenset[str]:
+    """What was done in this drill: its act by the header, and what else a test did that pressed the buttons itself."""
+    others = {one.data.get("run") for one in history.of("adapter", "other-starting", "other-started")}
+    done = {
+        "cancel-twice": history.first("adapter", "pressed-again") is not None,
+        "cancel-one-of-two": BYSTANDER in others,
+        "cancel-then-next-task": NEXT in others,
+    }
+    return frozenset({act_of(history), *(act for act, is_done in done.items() if is_done)})
 
 
 def _raised(what: str) -> Finding:
@@ -182,18 +254,16 @@ def _why_not_judged(facts: Facts) -> Finding | None:
     problems = words.several([str(one.data.get("what")) for one in facts.history.of("drill", "problem")])
     if not facts.is_pressed:
         return words.inconclusive(f"cancel was never pressed{': ' if problems else ''}{problems}", working, seen_by="adapter")
-    if facts.idle_roles:
+    if facts.idle_roles and not facts.may_not_start:
         observed = f"the runner never worked: {words.several(facts.idle_roles, ', ')} did not say so before pressed{_unarmed(facts)}"
         return words.inconclusive(observed, working, seen_by="lifeline", likely=problems)
-    if facts.report is not None and facts.report.answered_s < facts.pressed_s:
+    if facts.report is not None and facts.report.answered_s < facts.pressed_s and facts.act != cancel_any_time.AFTER_END:
         observed = f"the outcome was {facts.report.outcome!r} already {words.after_press(facts, facts.report.answered_s)}, before pressed"
         return words.inconclusive(observed, "the run goes on until cancel is pressed", seen_by=f"outcome, by {facts.report.by}")
     expected = "nothing signals the run before cancel is pressed"
     if facts.stray_notices:
         stray = facts.stray_notices[0]
-        observed = (
-            f"{stray.data.get('by', 'a notice')} reached pid {stray.subject.partition(':')[0]} {words.after_press(facts, stray.at_s)}"
-        )
+        observed = f"{words.by(stray)} reached pid {stray.subject.partition(':')[0]} {words.after_press(facts, stray.at_s)}"
         return words.inconclusive(f"{observed}, before pressed", expected, seen_by="lifeline", spoilt=True)
     if facts.early_deaths:
         killed = facts.early_deaths[0]
@@ -257,11 +327,13 @@ def _durations(facts: Facts) -> dict[str, float | None]:
     error_s = facts.lateness_s(pressed_s, max(facts.watched_until_s, pressed_s))
     # What was seen by looks only is not a measurement.
     is_exact = gone.is_closed and gone.earliest_s == gone.latest_s
+    # The end of a run that had ended before is no answer to the press.
+    has_answered = report is not None and report.answered_s >= pressed_s
     return {
         "delivery_s": _rounded(came.latest_s - pressed_s) if came.is_closed else None,
         "grace_used_s": _rounded((killed_s or 0.0) - (noticed_s or 0.0)) if has_used_grace else None,
-        "cancel_to_gone_s": _rounded(gone.latest_s - pressed_s) if is_exact else None,
-        "cancel_to_reported_s": _rounded(report.answered_s - pressed_s) if report else None,
+        "cancel_to_gone_s": _rounded(gone.latest_s - pressed_s) if is_exact and gone.latest_s >= pressed_s else None,
+        "cancel_to_reported_s": _rounded(report.answered_s - pressed_s) if report and has_answered else None,
         "early_s": _rounded(gone.latest_s - report.answered_s) if report and is_exact else None,
         "clock_error_s": _rounded(error_s) if error_s < float("inf") else None,
     }

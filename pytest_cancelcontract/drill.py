@@ -8,24 +8,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pytest_cancelcontract.adapters.driver import Answer, Call, Driver, Question, one_line
+from pytest_cancelcontract.acts import ACTS, ASK_AGAIN_WITHIN_S, Stage
+from pytest_cancelcontract.adapters.driver import Answer, Driver, Question, Returned, one_line
 from pytest_cancelcontract.adapters.protocol import Outcome
 from pytest_cancelcontract.finding import Check
 from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.outcome_watch import OutcomeWatch
 from pytest_cancelcontract.recorder.client import Recorder
 from pytest_cancelcontract.run import Run
-from pytest_cancelcontract.scenarios import Act, Scenario, by_id
+from pytest_cancelcontract.scenarios import Act, Moment, Scenario, by_id
 from pytest_cancelcontract.terms import Terms
 from pytest_cancelcontract.underway import (
-    OVER_SLACK_S,
     DrillError,
     DrillSkipped,
     EndedBeforePress,
@@ -36,11 +35,6 @@ from pytest_cancelcontract.underway import (
 )
 
 __all__ = ["Drill", "DrillError", "DrillMisused", "DrillSkipped", "EndedBeforePress", "RunnerNeverWorked", "WrapperNotStarted", "run_drill"]
-
-FOREVER_S = 7 * 24 * 3600.0
-"""The limit of a call that is ended by the end of its drill."""
-ASK_AGAIN_WITHIN_S = 5.0
-"""How long the last question for the outcome may take; everything is over by then."""
 
 
 class DrillMisused(DrillError):
@@ -60,6 +54,7 @@ def run_drill(
     wrapper: str,
     history: Path,
     attempt: int = 1,
+    moment: Moment | None = None,
     progress: Progress = _silent,
 ) -> Path:
     """Run one drill with an adapter and return the path of its history.
@@ -78,90 +73,17 @@ def run_drill(
         capabilities=driver.capabilities(),
         history=history,
         attempt=attempt,
+        moment=moment,
         progress=progress,
     )
     with contextlib.ExitStack() as handles, under_way:
-        first = _start(under_way, driver, under_way.run, progress)
-        handles.callback(driver.forget, first)
-        under_way.watch = _watch(under_way, driver, first)
-        under_way.until_working()
-        if under_way.watch is not None:
-            under_way.watch.until_first(terms.call_s)
-        under_way.refuse_early_end()
-        call = _press(under_way, driver, first)
-        if scenario.act is Act.CANCEL_THEN_RESTART:
-            second = _restart(under_way, driver)
-            if second is not None:
-                handles.callback(driver.forget, second)
-        under_way.until_over()
-        under_way.refuse_early_end()
+        stage = Stage(under_way, driver, scenario, handles, progress)
+        ACTS[scenario.act](stage)
+        if scenario.act is not Act.CANCEL_AFTER_END:
+            under_way.refuse_early_end()
         under_way.refuse_unreadable_outcome()
-        pressed = call.answer(0.0)
-        if pressed.is_misconfigured:
-            raise DrillError(f"cancel could not be pressed: {pressed.error}")
+        stage.refuse_misconfigured_press()
     return history
-
-
-def _start(under_way: UnderWay, driver: Driver, run: Run, progress: Progress) -> int:
-    call_s = under_way.terms.call_s
-    progress("waits until the wrapper is started", call_s)
-    under_way.observe("adapter", "starting")
-    began_s = time.monotonic()
-    answer = driver.ask(Question("start", run=run), within_s=call_s)
-    if answer.handle is None:
-        hint = "; start must return while the run goes on" if answer.is_overrun else ""
-        trace = f"\n{answer.trace.rstrip()}" if answer.trace and not answer.is_own_error else ""
-        if answer.skip:
-            raise DrillSkipped(answer.skip)
-        raise WrapperNotStarted(f"the wrapper was not started: {answer.error}{hint}.{under_way.output_tail()}{trace}")
-    under_way.observe("adapter", "started", took_s=round(time.monotonic() - began_s, 6))
-    return answer.handle
-
-
-def _watch(under_way: UnderWay, driver: Driver, handle: int) -> OutcomeWatch | None:
-    """Begin to ask for the outcome, by the best way that the adapter has; None where the recorder sees it, or nobody does."""
-    can = driver.capabilities()
-    call_s = under_way.terms.call_s
-    ask_outcome = functools.partial(driver.ask, Question("outcome", handle), within_s=call_s)
-    last = "outcome" if "outcome" in can else "wait"
-    ask_again = functools.partial(driver.ask, Question(last, handle), within_s=min(call_s, ASK_AGAIN_WITHIN_S))  # type: ignore[arg-type]
-    if "wait" in can:
-        ask_wait = functools.partial(driver.ask, Question("wait", handle), within_s=FOREVER_S)
-        watch = OutcomeWatch(ask_wait, under_way.note_outcome, by="wait", ask_again=ask_again)
-    elif "outcome" in can:
-        watch = OutcomeWatch(ask_outcome, under_way.note_outcome, by="outcome", ask_again=ask_again)
-    else:
-        return None
-    watch.start()
-    return watch
-
-
-def _press(under_way: UnderWay, driver: Driver, handle: int) -> Call:
-    """Press cancel in a thread of its own, and return once it is pressed; the call may hang, and the drill goes on."""
-    terms = under_way.terms
-    limit_s = terms.deadline_after_press_s + terms.kill_within_s + terms.settle_s + terms.call_s + OVER_SLACK_S
-    call = driver.begin(
-        Question("cancel", handle),
-        within_s=limit_s,
-        before=functools.partial(under_way.note_pressed, driver.how),
-        after=under_way.note_returned,
-    )
-    if not under_way.until_pressed(terms.call_s):
-        error = call.answer(0.0).error
-        raise DrillError(f"cancel could not be called within {terms.call_s:g} s (call): the adapter's event loop is blocked ({error})")
-    return call
-
-
-def _restart(under_way: UnderWay, driver: Driver) -> int | None:
-    """Start the same task again at the handover; what comes of it is noted and judged, a refusal included."""
-    under_way.until_handover()
-    second = under_way.second_run()
-    under_way.observe("adapter", "restarting")
-    answer = driver.ask(Question("start", run=second), within_s=under_way.terms.call_s)
-    under_way.note_restarted(answer.error)
-    if answer.error is None and not under_way.until_second_works():
-        under_way.note_not_restarted()
-    return answer.handle
 
 
 # ---------------------------------------------------------------------- step by step
@@ -240,6 +162,8 @@ class Drill:
         self._handle: int | None = None
         self._history: History | None = None
         self._done: list[str] = []
+        if self.scenario.act is Act.CANCEL_THEN_NEXT_TASK:
+            raise DrillMisused(f"{row.id} cannot be run step by step; the fixture cancel_contract runs it with an adapter")
         self.checks: list[Check] = []
 
     def __enter__(self) -> Self:
@@ -321,30 +245,78 @@ class Drill:
         """The same, for a test on an event loop, which stays free meanwhile."""
         await self._aside(self.until_working)
 
+    def until_ended(self) -> None:
+        """Wait until the run has ended by itself and its outcome is known; instead of :meth:`until_working`, in ``cancel-after-end``.
+
+        Raises:
+            DrillError: it did not work, or did not end.
+        """
+        if self.scenario.act is not Act.CANCEL_AFTER_END:
+            raise DrillMisused(f"until_ended() belongs to cancel-after-end: the runner of {self.scenario.id} does not end by itself")
+        if self._under_way.watch is not None:
+            self._under_way.watch.tell()
+        self._under_way.until_ended()
+        self._done.append("ended")
+
+    def another(self) -> Run:
+        """Another run, of a task of its own, to be started beside the first; in ``bystander``, which cancels only one of the two.
+
+        Raises:
+            DrillMisused: the scenario has only one run, this is the third, or cancel was pressed already.
+        """
+        if self.scenario.act is not Act.CANCEL_ONE_OF_TWO:
+            raise DrillMisused(f"another() belongs to bystander: {self.scenario.id} has one run only")
+        self._refuse("another", "another()", "was called already; a drill has two runs at most")
+        self._refuse("pressed", "another()", "belongs before pressing()")
+        self._done.append("another")
+        return self._under_way.another_run("bystander", self.scenario.other_habits)
+
+    def until_another_works(self) -> None:
+        """Wait until the run of :meth:`another` works; whether it came up is judged."""
+        self._need("another", "until_another_works()", "another()")
+        self._under_way.until_other_works("bystander")
+
     @contextlib.contextmanager
     def pressing(self) -> Iterator[None]:
         """Put around the call that cancels: the press is stamped on the way in, its return (or error) on the way out.
+
+        Once a drill; twice in ``cancel-twice``. In ``cancel-at-start`` right behind the start, before anything works.
 
         Raises:
             DrillMisused: the runner was not seen to work, or cancel was pressed already.
             EndedBeforePress: the outcome was terminal already.
         """
-        self._need("working", "pressing()", "until_working()")
-        self._refuse("pressed", "pressing()", "was entered already; a drill has one press")
-        if self._under_way.watch is not None:
-            self._under_way.watch.until_first(self.terms.call_s)
-        self._under_way.refuse_early_end()
-        self._done.append("pressed")
-        self._under_way.note_pressed("the test")
+        is_second = "returned" in self._done and "pressed again" not in self._done and self.scenario.act is Act.CANCEL_TWICE
+        if is_second:
+            self._done.append("pressed again")
+            self._under_way.note_pressed_again("the test")
+        else:
+            self._press_first()
+        note = self._under_way.note_returned_again if is_second else self._under_way.note_returned
         try:
             yield
         except BaseException as error:
-            self._under_way.note_returned(one_line(error))
+            note(Returned.now(error))
             raise
         else:
-            self._under_way.note_returned(None)
+            note(Returned.now())
         finally:
             self._done.append("returned")
+
+    def _press_first(self) -> None:
+        act, watch = self.scenario.act, self._under_way.watch
+        self._refuse("pressed", "pressing()", "was entered already; a drill has one press")
+        if act is Act.CANCEL_AFTER_END:
+            self._need("ended", "pressing()", "until_ended()")
+        elif act is not Act.CANCEL_AT_START:
+            self._need("working", "pressing()", "until_working()")
+            if watch is not None:
+                watch.until_first(self.terms.call_s)
+            self._under_way.refuse_early_end()
+        elif watch is not None:
+            watch.tell()
+        self._done.append("pressed")
+        self._under_way.note_pressed("the test")
 
     def until_over(self) -> None:
         """Wait until everything of the run is quiet, or the last limit has passed.
@@ -354,6 +326,9 @@ class Drill:
         """
         self._need("returned", "until_over()", "with pressing():")
         self._under_way.until_over()
+        if "another" in self._done:
+            self._under_way.until_bystander_wrote()
+            self._under_way.note_bystander_let_go()
         self._done.append("over")
 
     async def until_over_async(self) -> None:

@@ -51,6 +51,7 @@ class OutcomeWatch:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._answered = threading.Event()
+        self._ended = threading.Event()
         self._is_told = False
         self._terminal: Answer | None = None
         self._unreadable: Answer | None = None
@@ -66,6 +67,8 @@ class OutcomeWatch:
         with self._lock:
             self._is_told = True
             self._answered.clear()
+            if self._terminal is not None and self._stored is None:
+                self._store(self._terminal, self._by)  # a ``wait`` answers only once
 
     def stop(self) -> None:
         """Ask no more, and store nothing that is still to come."""
@@ -87,6 +90,10 @@ class OutcomeWatch:
         """Wait until a question has been answered; one that blocks until the end is not waited for."""
         if self._by == "outcome":
             self._answered.wait(at_most_s)
+
+    def until_terminal(self, at_most_s: float) -> bool:
+        """Wait until an answer was terminal, told or not."""
+        return self._ended.wait(at_most_s)
 
     def once_more(self) -> None:
         """Ask again when all is over, so that an outcome which changes its mind is seen."""
@@ -111,6 +118,8 @@ class OutcomeWatch:
                 self._terminal = answer
             if self._is_told:
                 self._store_if_new(answer, by, is_terminal=is_terminal, is_last=is_last)
+            if is_terminal:
+                self._ended.set()  # once it is stored: whoever waits goes on to press
             self._answered.set()
 
     def _store_if_new(self, answer: Answer, by: str, *, is_terminal: bool, is_last: bool) -> None:

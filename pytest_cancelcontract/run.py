@@ -52,8 +52,9 @@ class Run:
     folder: Path
     time_limit: float
     stall_after: float | None = None
-    _spawn: Callable[[Sequence[str], Path, Mapping[str, str]], Spawned] | None = field(default=None, repr=False, compare=False)
+    _spawn: Callable[[Sequence[str], Path, Mapping[str, str], str], Spawned] | None = field(default=None, repr=False, compare=False)
     _command: Callable[[Sequence[str], Path, Mapping[str, str], float], Ran] | None = field(default=None, repr=False, compare=False)
+    _status: Callable[[Spawned, float], int | None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def executable(self) -> str:
@@ -80,7 +81,7 @@ class Run:
         """
         if self._spawn is None:
             raise RuntimeError("this run was not made by a drill, so nothing can be spawned for it")
-        return self._spawn(argv, cwd or self.workspace, self.env if env is None else env)
+        return self._spawn(argv, cwd or self.workspace, self.env if env is None else env, "")
 
     def command(
         self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, at_most_s: float = 30.0
@@ -94,8 +95,22 @@ class Run:
             raise RuntimeError("this run was not made by a drill, so no command can be run for it")
         return self._command(argv, cwd or self.workspace, self.env if env is None else env, at_most_s)
 
+    def spawn_host(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Spawned:
+        """Start the process that the adapter itself shall live in; it is no wrapper, and is told by closing its input when to leave.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        if self._spawn is None:
+            raise RuntimeError("this run was not made by a drill, so no host can be started for it")
+        return self._spawn(argv, cwd, env, "host")
+
+    def host_status(self, host: Spawned, at_most_s: float) -> int | None:
+        """With which status the host has ended (negative: by that signal), if it does within ``at_most_s``; None where it lives on."""
+        return None if self._status is None else self._status(host, at_most_s)
+
     def _script(self, name: str) -> Path:
-        folder = self.folder / "shim" / name
+        folder = self.folder / "shim" / self.id / name  # the runs of a drill share its folder, and each has a runner of its own
         script = folder / name
         if not script.exists():
             folder.mkdir(parents=True, exist_ok=True, mode=0o755)

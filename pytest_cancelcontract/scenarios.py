@@ -10,10 +10,41 @@ from enum import StrEnum
 
 
 class Act(StrEnum):
-    """What is done to the run once it works."""
+    """What is done to the run; how is in :mod:`pytest_cancelcontract.acts`, one function an act."""
 
     CANCEL = "cancel"
-    CANCEL_THEN_RESTART = "cancel, then start the same task again at the handover"
+    CANCEL_THEN_RESTART = "cancel-then-restart"
+    CANCEL_TWICE = "cancel-twice"
+    CANCEL_AT_START = "cancel-at-start"
+    CANCEL_AFTER_END = "cancel-after-end"
+    CANCEL_ONE_OF_TWO = "cancel-one-of-two"
+    CANCEL_THEN_NEXT_TASK = "cancel-then-next-task"
+    CANCEL_THEN_WATCH = "cancel-then-watch"
+
+    @property
+    def words(self) -> str:
+        """The act as a sentence, for people."""
+        return _ACT_WORDS[self]
+
+
+_ACT_WORDS: dict[Act, str] = {
+    Act.CANCEL: "cancel, once everything works",
+    Act.CANCEL_THEN_RESTART: "cancel, then start the same task again at the handover",
+    Act.CANCEL_TWICE: "cancel, and again as soon as the run has notice",
+    Act.CANCEL_AT_START: "cancel right after start returned; in a second run before the runner's first handler; in a third before it works",
+    Act.CANCEL_AFTER_END: "cancel once the run has ended and its outcome is known",
+    Act.CANCEL_ONE_OF_TWO: "two runs of the same wrapper; one is cancelled",
+    Act.CANCEL_THEN_NEXT_TASK: "cancel, then run another task to its end",
+    Act.CANCEL_THEN_WATCH: "cancel, then watch for `retry`",
+}
+
+
+class Moment(StrEnum):
+    """When ``cancel-at-start`` presses. The runner is held there at a barrier; how far it was when cancel was pressed is recorded."""
+
+    AFTER_START = "after-start"
+    BEFORE_HANDLERS = "before-handlers"
+    BEFORE_WORK = "before-work"
 
 
 AFTER_PRESS: tuple[str, ...] = (
@@ -35,7 +66,8 @@ class Scenario:
     """One row: the runner's habits (as ``uncooperative_runner --habit``), the act, the clauses that judge it.
 
     ``is_deaf`` says that a wrapper must use force, so that it is forced to wait for the grace; ``cleans_up`` that it must
-    wait for the clean-up. They serve to foretell how long a drill takes.
+    wait for the clean-up. They serve to foretell how long a drill takes. ``other_habits`` are those of the second runner, where the
+    act takes two of them.
     """
 
     id: str
@@ -46,19 +78,56 @@ class Scenario:
     is_core: bool = False
     is_deaf: bool = False
     cleans_up: bool = False
+    other_habits: tuple[str, ...] = ()
+
+    @property
+    def moments(self) -> tuple[Moment | None, ...]:
+        """The moments at which the act presses, a run of its own for each; a single None where there is just one."""
+        return tuple(Moment) if self.act is Act.CANCEL_AT_START else (None,)
+
+    @property
+    def starts(self) -> int:
+        """How many runs the act starts."""
+        return len(self.moments) if len(self.moments) > 1 else 2 if self.other_habits or self.act is Act.CANCEL_THEN_RESTART else 1
 
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("polite", ("polite",), AFTER_PRESS, "ends at the first notice", is_core=True),
     Scenario("slow-cleanup", ("slow-cleanup",), ("grace-given", *AFTER_PRESS), "cleans up, then ends", is_core=True, cleans_up=True),
+    Scenario(
+        "slow-child",
+        ("slow-child",),
+        ("grace-given", *AFTER_PRESS),
+        "the leader leaves at once, its child cleans up",
+        cleans_up=True,
+    ),
     Scenario("endless-cleanup", ("endless-cleanup",), ("grace-bounded", *AFTER_PRESS), "starts to clean up and never ends", is_deaf=True),
     Scenario(
         "deaf", ("deaf",), ("grace-bounded", *AFTER_PRESS), "notices TERM, INT, HUP, QUIT and does nothing", is_core=True, is_deaf=True
     ),
+    Scenario(
+        "second-signal",
+        ("second-signal",),
+        ("grace-bounded", *AFTER_PRESS),
+        "the first notice only ends the current step",
+        is_deaf=True,
+    ),
+    Scenario("keeps-spending", ("keeps-spending",), AFTER_PRESS, "is quiet for 0.4 s at notice, then works on", is_deaf=True),
+    Scenario("launcher", ("launcher",), AFTER_PRESS, "the leader only launches the worker: it leaves at notice, and tells it nothing"),
     Scenario("exits-zero", ("exits-zero",), AFTER_PRESS, "ends with status 0 at notice"),
     Scenario("deaf-child", ("deaf-child",), AFTER_PRESS, "the leader obeys, a child of its group is deaf", is_core=True, is_deaf=True),
+    Scenario("own-group-child", ("own-group-child",), AFTER_PRESS, "a deaf child in a process group of its own", is_deaf=True),
     Scenario("own-session-child", ("own-session-child",), AFTER_PRESS, "a deaf child in a session of its own", is_core=True, is_deaf=True),
     Scenario("daemon", ("daemon",), AFTER_PRESS, "a deaf, double-forked child in a session of its own", is_core=True, is_deaf=True),
+    Scenario(
+        "bare-daemon",
+        ("bare-daemon",),
+        AFTER_PRESS,
+        "the same with an empty environment, working folder /, and no descriptors",
+        is_deaf=True,
+    ),
+    Scenario("successor", ("successor",), AFTER_PRESS, "at notice starts a new, deaf process and leaves", is_deaf=True),
+    Scenario("respawner", ("respawner",), AFTER_PRESS, "two deaf children that start each other again", is_deaf=True),
     Scenario(
         "pipe-holder",
         ("pipe-holder",),
@@ -68,6 +137,35 @@ SCENARIOS: tuple[Scenario, ...] = (
         is_deaf=True,
     ),
     Scenario("silent", ("polite", "silent"), AFTER_PRESS, "prints nothing, ends at the first notice", is_core=True),
+    Scenario("chatty", ("polite", "chatty"), AFTER_PRESS, "floods both pipes, ends at the first notice"),
+    Scenario("frozen", ("frozen",), AFTER_PRESS, "stops itself (SIGSTOP) once it works", is_deaf=True),
+    Scenario("cancel-twice", ("deaf",), ("cancel-idempotent", *AFTER_PRESS), "deaf", act=Act.CANCEL_TWICE, is_deaf=True),
+    Scenario(
+        "cancel-at-start",
+        ("polite",),
+        ("cancel-any-time", "no-survivors", "outcome-reported"),
+        "held at a barrier before it works",
+        act=Act.CANCEL_AT_START,
+    ),
+    Scenario("cancel-after-end", ("ends-itself",), ("cancel-any-time",), "ends by itself", act=Act.CANCEL_AFTER_END),
+    Scenario(
+        "bystander",
+        ("deaf",),
+        ("bystander-unharmed", "no-survivors"),
+        "deaf, and so is another one beside it",
+        act=Act.CANCEL_ONE_OF_TWO,
+        is_deaf=True,
+        other_habits=("deaf",),
+    ),
+    Scenario(
+        "next-task",
+        ("polite",),
+        ("slot-reusable",),
+        "ends at the first notice; the next task's ends by itself",
+        act=Act.CANCEL_THEN_NEXT_TASK,
+        other_habits=("ends-itself",),
+    ),
+    Scenario("watched", ("deaf",), ("stays-ended",), "deaf", act=Act.CANCEL_THEN_WATCH, is_deaf=True),
     Scenario(
         "second-run",
         ("deaf", "poison"),

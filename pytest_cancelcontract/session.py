@@ -12,7 +12,7 @@ import queue
 import re
 import threading
 import time
-from collections import deque
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -21,19 +21,26 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cancelcontract.adapters.driver import Driver
+from pytest_cancelcontract.adapters.hosting import driver_for
 from pytest_cancelcontract.adapters.protocol import Adapter
 from pytest_cancelcontract.conduct import DrillResult, Lanes, conduct
 from pytest_cancelcontract.drill import DrillError
 from pytest_cancelcontract.recorder.client import OpenDrill, Recorder, RecorderFailed
+from pytest_cancelcontract.report.listing import expected_s
+from pytest_cancelcontract.run import Run
 from pytest_cancelcontract.runner_path import RunnerPath
 from pytest_cancelcontract.scenarios import Scenario
 from pytest_cancelcontract.terms import Terms
 
 LOOK_EVERY_S = 0.1
 """How often a waiting test looks for a line to print."""
+UNWANTED_END_WITHIN_S = 5.0
+"""How long a drill that nobody wants is waited for, should it be in a call into its adapter that does not return."""
+NOBODY_WAITS = "nobody waits for it any more"
+"""Why a drill ends that was started for a test which does not want its result."""
 
 Say = Callable[[str, float], None]
-"""Prints what a drill waits for, and for how long at most."""
+"""Prints what a drill waits for, and for how long at most from now; 0.0 where it waits no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +55,11 @@ class Order:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """An ordered drill, waiting or in flight."""
+    """An ordered drill, waiting or in flight; ``is_asked_for`` says that a test waits for it."""
 
     order: Order
     adapter: Adapter
+    is_asked_for: bool = False
     result: Future[DrillResult] = field(default_factory=Future)
     said: queue.SimpleQueue[tuple[str, float]] = field(default_factory=queue.SimpleQueue)
     thread: threading.Thread | None = None
@@ -61,17 +69,30 @@ class TrackedRecorder(Recorder):
     """A recorder client that knows which drills are open, and which thread opened each."""
 
     def __init__(self, *args: Any) -> None:
-        self.open: dict[str, tuple[OpenDrill, int]] = {}
+        self.open: dict[str, tuple[OpenDrill, threading.Thread]] = {}
+        self._unwanted: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.runner_path: RunnerPath | None = None
         super().__init__(*args)
 
     def open_drill(self, **wanted: Any) -> OpenDrill:
         """As in the recorder; the program of ``cancel_runner_path`` becomes this drill's runner."""
+        thread = threading.current_thread()
+        if thread in self._unwanted:
+            raise DrillError(NOBODY_WAITS)
         drill = super().open_drill(**wanted)
-        self.open[drill.id] = (drill, threading.get_ident())
+        self.open[drill.id] = (drill, thread)
+        if thread in self._unwanted:  # since it was looked at above
+            self.finish(drill, NOBODY_WAITS)
         if self.runner_path is not None:
             self.runner_path.announce(drill.id, drill.run.argv)
         return drill
+
+    def another_run(self, drill: OpenDrill, name: str, **wanted: Any) -> Run:
+        """As in the recorder; the program of ``cancel_runner_path`` becomes that run's runner."""
+        run = super().another_run(drill, name, **wanted)
+        if self.runner_path is not None:
+            self.runner_path.announce(drill.id, run.argv)
+        return run
 
     def finish(self, drill: OpenDrill, why: str) -> list[dict[str, Any]]:
         """As in the recorder."""
@@ -82,11 +103,12 @@ class TrackedRecorder(Recorder):
             if self.runner_path is not None:
                 self.runner_path.withdraw(drill.id)
 
-    def finish_those_of(self, thread: int | None, why: str) -> None:
-        """End every drill that a thread has open."""
+    def finish_those_of(self, thread: threading.Thread) -> None:
+        """End every drill that a thread has open, and open no other for it."""
+        self._unwanted.add(thread)
         for drill, opened_by in list(self.open.values()):
-            if opened_by == thread:
-                self.finish(drill, why)
+            if opened_by is thread:
+                self.finish(drill, NOBODY_WAITS)
 
 
 class Session:
@@ -95,7 +117,7 @@ class Session:
     Args:
         histories: the folder that takes a folder with this process's histories.
         origin: where ``histories`` came from, for messages.
-        jobs: how many drills of the shared adapter may be in flight; None for the adapter's own default.
+        jobs: how many drills may be in flight; None for the default of the shared adapters, and any number for others.
     """
 
     def __init__(self, *, histories: Path, origin: str, jobs: int | None) -> None:
@@ -108,8 +130,9 @@ class Session:
         self._drivers: list[tuple[Adapter, Driver]] = []
         self._lanes = Lanes()
         self._jobs: dict[str, _Job] = {}
-        self._waiting: deque[_Job] = deque()
-        self._in_flight = 0
+        self._waiting: list[_Job] = []
+        self._flying: list[_Job] = []
+        self._at_most: list[tuple[Adapter, int]] = []
         self._closed = False
         self.failed: dict[str, Exception] = {}
 
@@ -121,7 +144,7 @@ class Session:
         try:
             return self._wait(job, say)
         except BaseException:
-            self._abandon(job)
+            self._abandon([job])
             raise
 
     async def run_async(self, order: Order, adapter: Adapter, say: Say) -> DrillResult:
@@ -137,41 +160,64 @@ class Session:
             return waiting.result()
         except BaseException:
             waiting.cancel()  # or it would call back into a loop that is closed by then
-            self._abandon(job)
+            self._abandon([job])
             raise
 
     def order_ahead(self, orders: Sequence[Order], adapter: Adapter, *, jobs: int) -> None:
-        """Start drills that tests will ask for later, as soon as fewer than ``jobs`` are in flight."""
+        """Let drills that tests will ask for later, in this order, start beside the one that is asked for next.
+
+        At most ``jobs`` of this adapter are in flight. One of them is what a test waits for; of the others those that take longest
+        go first, or the last of them would fly alone.
+        """
         with self._lock:
-            self.jobs = self.jobs or jobs
-            for order in orders:
-                if order.key not in self._jobs:
-                    job = _Job(order, adapter)
-                    self._jobs[order.key] = job
-                    self._waiting.append(job)
+            self._at_most.append((adapter, jobs))
+            new = [_Job(order, adapter) for order in orders if order.key not in self._jobs]
+            self._jobs.update({job.order.key: job for job in new})
+            self._waiting += sorted(new, key=lambda job: -expected_s(job.order.scenario, job.order.terms))
+
+    def drop(self, key: str) -> None:
+        """The test of that key has ended; a drill that was started for it, and that it never asked for, is ended."""
+        with self._lock:
+            job = self._jobs.pop(key, None)
+        self._end([job] if job is not None else [])
 
     def _begin(self, order: Order, adapter: Adapter) -> _Job:
         self._refuse_when_closed()
         with self._lock:
-            job = self._jobs.pop(order.key, None)
-            if job is not None and (job.adapter is not adapter or job.order != order):
-                self._abandon(job)
-                job = None
-            if job is None:
+            job = ahead = self._jobs.pop(order.key, None)
+            if job is None or job.adapter is not adapter or job.order != order:
                 job = _Job(order, adapter)
-            if job.thread is None:
-                if job in self._waiting:
-                    self._waiting.remove(job)
-                self._start(job)
+                self._waiting.append(job)
+            job.is_asked_for = True
             self._fill()
+        if ahead is not None and ahead is not job:
+            self._abandon([ahead])
         return job
 
     def _fill(self) -> None:
-        while self._waiting and self._in_flight < (self.jobs or 1) and not self._closed:
-            self._start(self._waiting.popleft())
+        while self._waiting and not self._closed and self._has_lane(job := self._next()):
+            self._waiting.remove(job)
+            self._start(job)
+
+    def _next(self) -> _Job:
+        """Of those that wait: what a test waits for; else, unless that is in flight, what the next test will ask for; else the longest."""
+        asked_for = next((job for job in self._waiting if job.is_asked_for), None)
+        if asked_for is not None:
+            return asked_for
+        if not any(job.is_asked_for for job in self._flying):
+            coming = next((job for job in self._jobs.values() if not job.result.done()), None)
+            if coming in self._waiting:
+                return coming
+        return self._waiting[0]
+
+    def _has_lane(self, job: _Job) -> bool:
+        """Whether one more may be in flight: as many as was asked for, or as the most careful of the adapters that are in flight takes."""
+        taken = [jobs for adapter, jobs in self._at_most if any(other.adapter is adapter for other in (*self._flying, job))]
+        at_most = min(taken, default=None) if self.jobs is None else self.jobs
+        return at_most is None or len(self._flying) < at_most
 
     def _start(self, job: _Job) -> None:
-        self._in_flight += 1
+        self._flying.append(job)
         job.thread = threading.Thread(target=self._fly, args=(job,), name=f"cancelcontract-drill-{job.order.scenario.id}", daemon=True)
         job.thread.start()
 
@@ -195,7 +241,7 @@ class Session:
             job.result.set_result(result)
         finally:
             with self._lock:
-                self._in_flight -= 1
+                self._flying.remove(job)
                 self._fill()
 
     def _wait(self, job: _Job, say: Say) -> DrillResult:
@@ -208,14 +254,23 @@ class Session:
             finally:
                 _print_what_was_said(job, say)
 
-    def _abandon(self, job: _Job) -> None:
-        """Nobody wants its result any more: end what it has started. Its thread sees that the drill is over and ends."""
-        if job in self._waiting:
-            self._waiting.remove(job)
-        recorder, thread = self._recorder, job.thread
-        if recorder is not None and thread is not None and not job.result.done():
-            with contextlib.suppress(RecorderFailed):  # then the recorder is gone, and has ended everything
-                recorder.finish_those_of(thread.ident, "nobody waits for it any more")
+    def _end(self, jobs: Sequence[_Job]) -> None:
+        """End drills that nobody wants, and wait until they ask their adapters no more."""
+        self._abandon(jobs)
+        ends_s = time.monotonic() + UNWANTED_END_WITHIN_S
+        for job in jobs:
+            if job.thread is not None:
+                job.thread.join(max(0.0, ends_s - time.monotonic()))
+
+    def _abandon(self, jobs: Sequence[_Job]) -> None:
+        """Nobody wants their results any more: end what they have started. Their threads see that their drills are over and end."""
+        with self._lock:
+            self._waiting = [job for job in self._waiting if job not in jobs]
+            recorder = self._recorder
+        for job in jobs:
+            if recorder is not None and job.thread is not None and not job.result.done():
+                with contextlib.suppress(RecorderFailed):  # then the recorder is gone, and has ended everything
+                    recorder.finish_those_of(job.thread)
 
     # ------------------------------------------------------------------ what all drills share
 
@@ -255,15 +310,19 @@ class Session:
             for known, driver in self._drivers:
                 if known is adapter:
                     return driver
-            driver = Driver(adapter)
+            driver = driver_for(adapter)
             self._drivers.append((adapter, driver))
             return driver
 
     def close_driver(self, adapter: Adapter) -> None:
-        """The adapter has had its last drill."""
+        """The adapter has had its last drill; those that were started ahead of tests which never came are ended first."""
         with self._lock:
             found = [pair for pair in self._drivers if pair[0] is adapter]
             self._drivers = [pair for pair in self._drivers if pair[0] is not adapter]
+            unwanted = [job for job in self._jobs.values() if job.adapter is adapter]
+            self._jobs = {key: job for key, job in self._jobs.items() if job.adapter is not adapter}
+            self._at_most = [pair for pair in self._at_most if pair[0] is not adapter]
+        self._end(unwanted)
         for _, driver in found:
             driver.close()
 
@@ -324,12 +383,14 @@ def make_history_folder(root: Path, origin: str) -> Path:
 
 
 def _file_name(key: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.=-]+", "-", key.rpartition("/")[2]).strip("-.")[-150:]
+    path, _, name = key.partition("::")
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "-", f"{path.rpartition('/')[2]}-{name}").strip("-.")[-150:]
 
 
 def _print_what_was_said(job: _Job, say: Say) -> None:
     while True:
         try:
-            say(*job.said.get_nowait())
+            waits_for, at_most_s = job.said.get_nowait()
         except queue.Empty:
             return
+        say(waits_for, 0.0 if job.result.done() else at_most_s)

@@ -14,10 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pytest_cancelcontract.adapters.driver import Answer, Returned
 from pytest_cancelcontract.outcome_watch import OutcomeWatch
 from pytest_cancelcontract.recorder.client import Awaited, OpenDrill, Recorder, RecorderFailed
+from pytest_cancelcontract.recorder.plan import Plan
 from pytest_cancelcontract.run import Run
-from pytest_cancelcontract.scenarios import Scenario
+from pytest_cancelcontract.scenarios import Act, Moment, Scenario
 from pytest_cancelcontract.terms import Terms
 
 Progress = Callable[[str, float], None]
@@ -72,6 +74,7 @@ class UnderWay:
         capabilities: Sequence[str],
         history: Path,
         attempt: int = 1,
+        moment: Moment | None = None,
         progress: Progress = lambda _stage, _at_most_s: None,
     ) -> None:
         self.terms = terms
@@ -87,6 +90,7 @@ class UnderWay:
         self._why = ""
         self._drill: OpenDrill | None = None
         self._capabilities = tuple(capabilities)
+        self._plan = _plan(scenario, terms, moment)
         name = f"{scenario.id}-{secrets.token_hex(4)}"
         self._header = {
             "scenario": scenario.id,
@@ -95,10 +99,15 @@ class UnderWay:
             "wrapper": wrapper,
             "capabilities": list(capabilities),
             "attempt": attempt,
+            "act": str(scenario.act),
+            **({"moment": str(moment)} if moment else {}),
+            **({"may_not_start": True} if self._plan.may_not_start else {}),
         }
 
     def __enter__(self) -> Self:
-        self._drill = self._recorder.open_drill(header=self._header, habits=self._scenario.habits, terms=self.terms, history=self.history)
+        self._drill = self._recorder.open_drill(
+            header=self._header, habits=self._scenario.habits, terms=self.terms, history=self.history, plan=self._plan
+        )
         self.run = self._drill.run
         return self
 
@@ -133,10 +142,29 @@ class UnderWay:
             # Where the recorder is gone, the drill's own thread must go on to find that out.
             self._pressed.set()
 
-    def note_returned(self, error: str | None) -> None:
-        """Stamp the return of the cancel call."""
+    def note_returned(self, returned: Returned) -> None:
+        """Note when and how the cancel call has come back."""
         with contextlib.suppress(RecorderFailed):
-            self.observe("adapter", "cancel-returned", at_s=time.monotonic(), error=error)
+            self.observe("adapter", "cancel-returned", at_s=returned.at_s, error=returned.error, clean=returned.is_clean)
+
+    def note_pressed_again(self, how: str) -> None:
+        """Stamp the second press, in the thread that presses."""
+        with contextlib.suppress(RecorderFailed):
+            self.observe("adapter", "pressed-again", at_s=time.monotonic(), how=how)
+
+    def note_returned_again(self, returned: Returned) -> None:
+        """Note when and how the second cancel call has come back."""
+        with contextlib.suppress(RecorderFailed):
+            self.observe("adapter", "cancel-again-returned", at_s=returned.at_s, error=returned.error, clean=returned.is_clean)
+
+    def note_other_outcome(self, run: str, answer: Answer, *, by: str) -> None:
+        """Note what was answered about another run of the drill; a ``wait`` without an answer says that it goes on."""
+        told = {"run": run, "asked_at_s": answer.began_s, "by": by}
+        if answer.outcome is None and not (by == "wait" and answer.is_overrun):
+            self.observe("outcome", "other-error", at_s=answer.ended_s, **told, error=answer.error)
+            return
+        outcome = "running" if answer.outcome is None else str(answer.outcome)
+        self.observe("outcome", "other-answer", at_s=answer.ended_s, **told, outcome=outcome, detail="")
 
     def note_restarted(self, error: str | None) -> None:
         """Note that the second start has returned, or failed."""
@@ -153,25 +181,57 @@ class UnderWay:
             RunnerNeverWorked: it did not come up in time, could not prove its habits, or the outcome was terminal first.
             EndedBeforePress: the wrapper's exit is the outcome, and it has exited although the runner works.
         """
-        ends_s = time.monotonic() + self.terms.start_s
         self._progress("waits until the runner works", self.terms.start_s)
-        event, is_last_slice = "working-or-exited", False
-        while True:
-            got = self._wait_a_slice(event, ends_s)
-            if got.state["working"]:
-                break
-            if got.reached and self._has_exited(got):
-                if not self._may_have_left(got):
-                    raise WrapperNotStarted(self._exited_text(got))
-                event = "working"
-            elif got.reached or is_last_slice or time.monotonic() >= ends_s:
-                raise RunnerNeverWorked(self._never_worked_text(got))
-            # What ends a run may be reported before its last message is read: one more look, then it never worked.
-            is_last_slice = self.watch is not None and self.watch.terminal is not None
+        got = self._until_up("working")
         if self._has_exited(got) and "exit" in self._capabilities:
             raise EndedBeforePress(self._exited_text(got))
         if self.watch is not None:
             self.watch.tell()
+
+    def until_held(self, check: Callable[[], None]) -> None:
+        """Wait until the leader is at its barrier; ``check`` is called meanwhile, and may raise.
+
+        Raises:
+            WrapperNotStarted: the wrapper ended first.
+            RunnerNeverWorked: it did not come up in time.
+        """
+        self._progress("waits until the runner is at its barrier", self.terms.start_s)
+        self._until_up("held", check)
+
+    def until_ended(self) -> None:
+        """Wait until the run has worked and ended by itself, and then a while for its outcome.
+
+        Raises:
+            WrapperNotStarted: the wrapper ended before the runner had worked.
+            RunnerNeverWorked: it did not work, or did not end, in time.
+        """
+        self._progress("waits until the run has ended by itself", self.terms.start_s)
+        self._until_up("ended")
+        if self.watch is not None:
+            self.watch.until_terminal(self.terms.kill_within_s + self.terms.call_s)
+        elif "exit" in self._capabilities:
+            self._wait("wrapper-exited", self.terms.kill_within_s + self.terms.call_s)
+
+    def _until_up(self, wanted: str, check: Callable[[], None] = lambda: None) -> Awaited:
+        """Wait until the first run is so far, or it is sure that it never will be."""
+        ends_s = time.monotonic() + self.terms.start_s
+        event, is_last_slice = f"{wanted}-or-exited", False
+        while True:
+            got = self._wait_a_slice(event, ends_s)
+            if got.state[wanted]:
+                return got
+            if got.reached and self._has_exited(got):
+                if wanted == "ended" and got.state["attempts"]:
+                    # The wrapper goes with its run, and which of the two is seen first is down to chance.
+                    ends_s = min(ends_s, time.monotonic() + self.terms.kill_within_s)
+                elif not self._may_have_left(got):
+                    raise WrapperNotStarted(self._exited_text(got))
+                event = wanted
+            elif got.reached or is_last_slice or time.monotonic() >= ends_s:
+                raise RunnerNeverWorked(self._never_worked_text(got))
+            check()
+            # What ends a run may be reported before its last message is read: one more look, then it never worked.
+            is_last_slice = self.watch is not None and self.watch.terminal is not None
 
     def refuse_early_end(self) -> None:
         """Refuse to go on where the outcome was terminal before the press.
@@ -205,6 +265,45 @@ class UnderWay:
             raise DrillError("the drill was never opened")
         return self._recorder.second_run(self._drill, f"{self._drill.run.id}-again")
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the runner waits at a barrier before it works."""
+        return self._plan.hold is not None
+
+    def another_run(self, name: str, habits: Sequence[str]) -> Run:
+        """Another run in the same drill, of a task of its own."""
+        if self._drill is None:
+            raise DrillError("the drill was never opened")
+        return self._recorder.another_run(self._drill, name, habits=habits, terms=self.terms)
+
+    def until_other_works(self, name: str) -> bool:
+        """Wait until another run has worked; False, and noted why, where it did not come up in time."""
+        got = self.until(f"{name}-working-or-exited", self.terms.start_s, f"waits until the other run ({name}) works")
+        other = got.state["others"][name]
+        if not other["worked"]:
+            missing = ", ".join(other["missing_roles"]) or "none"
+            ended = "its wrapper ended" if other["exited"] else f"it did not work within {self.terms.start_s:g} s (start)"
+            self.observe("adapter", "other-not-up", run=name, why=f"{ended} (still missing: {missing}){self._problems(got)}")
+        return bool(other["worked"])
+
+    def until_bystander_wrote(self) -> None:
+        """Wait until the bystander is seen to go on, or its time for that is over."""
+        self.until("bystander-wrote", self.terms.kill_within_s + OVER_SLACK_S, "waits until the other run is seen to go on")
+
+    def note_bystander_let_go(self) -> None:
+        """All that counts of the bystander has been seen: it is looked at for the last time."""
+        self.observe("adapter", "other-judged")
+        self._wait_a_slice("over", time.monotonic())  # answered behind the look: whoever lets it go now does so after that
+
+    def until(self, event: str, at_most_s: float, stage: str) -> Awaited:
+        """Wait for an event of the recorder, at most so long; whether it came is in the answer."""
+        self._progress(stage, at_most_s)
+        return self._wait(event, at_most_s)
+
+    def pause(self, at_most_s: float) -> None:
+        """Wait between two questions, unless the drill is given up."""
+        self._given_up.wait(at_most_s)
+
     def until_handover(self) -> None:
         """Wait until a replacement may run: the outcome was reported, or the deadline has passed."""
         at_most_s = self._left_s(self.terms.deadline_after_press_s + OVER_SLACK_S)
@@ -227,9 +326,10 @@ class UnderWay:
     def until_over(self) -> None:
         """Wait until everything is quiet, or the last limit has passed; then ask for the outcome once more."""
         terms = self.terms
-        last_limit_s = terms.deadline_after_press_s + terms.kill_within_s + terms.settle_s
+        settles_for_s = max(terms.settle_s, self._plan.watch_s, terms.retry_s if self._plan.may_not_start else 0.0)
+        last_limit_s = terms.deadline_after_press_s + terms.kill_within_s + settles_for_s
         # A second run may have come up long behind the first one's last limit; it is watched for a while as well.
-        at_most_s = max(self._left_s(last_limit_s), terms.settle_s) + OVER_SLACK_S
+        at_most_s = max(self._left_s(last_limit_s), settles_for_s) + OVER_SLACK_S
         self._progress("waits until everything is over", at_most_s)
         if not self._wait("over", at_most_s).reached:
             self.observe("drill", "problem", what=f"the drill was not over {at_most_s:.3g} s after it was waited for")
@@ -332,6 +432,15 @@ class UnderWay:
     def _may_have_left(self, got: Awaited) -> bool:
         """A client that hands its run to a service and leaves well; not so where its exit is the outcome."""
         return got.state["wrapper"]["status"] == 0 and "exit" not in self._capabilities
+
+
+def _plan(scenario: Scenario, terms: Terms, moment: Moment | None) -> Plan:
+    """What the scenario's act asks of the recorder."""
+    return Plan(
+        hold=str(moment) if moment in {Moment.BEFORE_HANDLERS, Moment.BEFORE_WORK} else None,
+        watch_s=terms.retry_s if scenario.act is Act.CANCEL_THEN_WATCH else 0.0,
+        may_not_start=scenario.act is Act.CANCEL_AT_START,
+    )
 
 
 def read_tail(path: Path) -> str:

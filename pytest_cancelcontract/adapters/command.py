@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_cancelcontract.adapters.helpers import CommandFailed, cannot_start, run_helper, send_signal
+from pytest_cancelcontract.adapters.helpers import CommandFailed, cannot_start, climb, run_helper
+from pytest_cancelcontract.adapters.ladders import Ladder, Step, is_ladder, read_ladder
 from pytest_cancelcontract.adapters.protocol import BadOutcome, Outcome
 from pytest_cancelcontract.adapters.words import BadCommand, Template, read_outcome_map, read_signal, split
 from pytest_cancelcontract.run import Run, Spawned
@@ -39,7 +39,8 @@ class CommandAdapter:
         command: starts the wrapper and lives as long as it. With ``{workspace}`` it is started in the present folder, without
             it in the workspace.
         start: instead of ``command``, for services: starts the run, ends, and prints its id as its last line.
-        cancel_with: a signal to the wrapper (only with ``command``), or a command that may use ``{id}`` or ``{wrapper_pid}``.
+        cancel_with: a signal or a ladder of them to the wrapper (``"INT"``, ``"@docker"``, ``"@'INT 2 TERM 1 KILL'"``; only with
+            ``command``), or a command that may use ``{id}`` or ``{wrapper_pid}``.
         outcome: a command whose last line is the outcome; without it, the exit of ``command`` is the outcome.
         outcome_map: the outcome command's words, in terms of the contract's.
         shims: program names that become the runner, for wrappers that call a fixed program: a folder with them is put at the
@@ -82,7 +83,7 @@ class CommandAdapter:
                 f"the command {_shown(given)} from {self._origin(which)} never starts the runner: it needs {{runner}} or {{runner_exe}}"
             )
         self._later_braces = ("id" if self._is_service else "wrapper_pid", "run_id", "task_id")
-        self._signal, self._cancel = self._read_cancel(cancel_with)
+        self._press = self._read_cancel(cancel_with)
         self._outcome = None
         if outcome is not None:
             self._outcome = Template.parse(outcome, allowed=self._later_braces, origin=self._origin("outcome"))
@@ -90,7 +91,7 @@ class CommandAdapter:
         if self._outcome_map and self._outcome is None:
             raise BadCommand(f"an outcome map ({self._origin('outcome_map')}) needs an outcome command ({self._origin('outcome')})")
         self.name = _shown(given, quoted=False)
-        self.how = f"{self._signal.name} to the wrapper" if self._signal else _shown(cancel_with, quoted=False)
+        self.how = self._press.how if isinstance(self._press, Ladder) else _shown(cancel_with, quoted=False)
 
     @property
     def capabilities(self) -> tuple[str, ...]:
@@ -124,17 +125,23 @@ class CommandAdapter:
         except OSError as error:
             raise cannot_start(argv[0], error) from error
 
+    @property
+    def cancel_takes_s(self) -> float:
+        """How long the cancel call takes at most by its own pauses: those of a ladder."""
+        return self._press.takes_s if isinstance(self._press, Ladder) else 0.0
+
     def cancel(self, handle: CommandHandle, /) -> None:
-        """Send the signal to the wrapper's own process, or run the cancel command to its end.
+        """Send the signal, or those of the ladder, to the wrapper's own process, or run the cancel command to its end.
 
         Raises:
             ProcessLookupError: the wrapper's pid no longer names the wrapper.
+            CutShort: the time of the call was up before the ladder's last signal.
             CommandFailed: the cancel command failed.
         """
-        if self._cancel is not None:
-            run_helper(handle.run, self._cancel.fill(_later_values(handle)), cwd=Path.cwd(), what="cancel")
-        elif handle.spawned is not None and self._signal is not None:
-            send_signal(handle.spawned.pid, handle.spawned.start, self._signal)
+        if isinstance(self._press, Template):
+            run_helper(handle.run, self._press.fill(_later_values(handle)), cwd=Path.cwd(), what="cancel")
+        elif handle.spawned is not None:
+            climb(self._press, handle.spawned.pid, handle.spawned.start)
 
     def outcome(self, handle: CommandHandle, /) -> Outcome:
         """Run the outcome command and read the last line that it prints.
@@ -163,20 +170,22 @@ class CommandAdapter:
             return f"{self._origins}({argument}=…)" if self._origins == "CommandAdapter" else self._origins
         return self._origins.get(argument, f"CommandAdapter({argument}=…)")
 
-    def _read_cancel(self, given: str | Sequence[str]) -> tuple[signal.Signals | None, Template | None]:
+    def _read_cancel(self, given: str | Sequence[str]) -> Ladder | Template:
         origin = self._origin("cancel_with")
         words = split(given, origin)
-        if words[0].startswith("@"):
-            raise BadCommand(f"a ladder ({words[0]} from {origin}) is not in this release; allowed are a signal or a command")
-        found = read_signal(words[0], origin) if len(words) == 1 else None
-        if found is None:
-            return None, Template.parse(given, allowed=self._later_braces, origin=origin)
+        press: Ladder | None = None
+        if is_ladder(words):
+            press = read_ladder(words, origin)
+        elif len(words) == 1 and (number := read_signal(words[0], origin)) is not None:
+            press = Ladder((Step(number),))
+        if press is None:
+            return Template.parse(given, allowed=self._later_braces, origin=origin)
         if self._is_service:
             raise BadCommand(
-                f"{found.name} from {origin} has no process to go to: a run that {self._origin('start')} starts is cancelled by a"
+                f"{' '.join(words)} from {origin} has no process to go to: a run that {self._origin('start')} starts is cancelled by a"
                 " command, with {id} in it"
             )
-        return found, None
+        return press
 
     def _run_values(self, run: Run) -> dict[str, str]:
         values = {

@@ -1,7 +1,8 @@
 """Drive an adapter by plain questions and answers, each with a deadline that is kept outside the call.
 
 A wrapper under test may block for ever, hold its thread, or raise anything at all; none of it may stop the drill. Handles
-stay on this side and are named by numbers, so that questions and answers could be carried to another process.
+stay on this side and are named by numbers, so that questions and answers can be carried to another process
+(:mod:`pytest_cancelcontract.adapters.hosting` does).
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import threading
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeGuard
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeGuard
 
 from pytest_cancelcontract.adapters.helpers import CannotStart
 from pytest_cancelcontract.adapters.protocol import (
@@ -35,9 +36,10 @@ from pytest_cancelcontract.adapters.protocol import (
 )
 from pytest_cancelcontract.run import Run
 
-Method = Literal["start", "cancel", "wait", "outcome", "close"]
+Method = Literal["start", "cancel", "wait", "outcome", "disrupt", "recover", "close"]
+Disruption = Literal["kill", "freeze"]
 
-_OPTIONAL: tuple[tuple[str, type], ...] = (
+OPTIONAL: tuple[tuple[str, type], ...] = (
     ("wait", HasWait),
     ("outcome", HasOutcome),
     ("disrupt", HasDisrupt),
@@ -51,11 +53,12 @@ _LOOP_ENDS_WITHIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call into the adapter: ``run`` for ``start``, ``handle`` for all that is about a started run."""
+    """One call into the adapter: ``run`` for ``start``, ``handle`` for all that is about a started run, ``how`` for ``disrupt``."""
 
     method: Method
     handle: int | None = None
     run: Run | None = None
+    how: Disruption | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,27 @@ class Answer:
     is_own_error: bool = False
     is_misconfigured: bool = False
     skip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """How and when a call into the adapter came back.
+
+    ``is_clean`` where it went well, or raised an ordinary ``Exception``: what is made to end a process or a task (``SystemExit``,
+    ``KeyboardInterrupt``, a cancellation) is no answer to whoever pressed cancel.
+    """
+
+    at_s: float
+    error: str | None = None
+    is_clean: bool = True
+
+    @classmethod
+    def now(cls, error: BaseException | None = None) -> Self:
+        """It has come back at this moment, with this error or none."""
+        at_s = time.monotonic()
+        if error is None:
+            return cls(at_s)
+        return cls(at_s, one_line(error), isinstance(error, Exception) and not isinstance(error, CancelledError))
 
 
 class Call:
@@ -107,6 +131,10 @@ class Call:
         """Whether the call has returned."""
         return self._answer.done()
 
+    def when_answered(self, act: Callable[[Answer], object]) -> None:
+        """Have the answer told, in the thread that brings it; at once where it is there."""
+        self._answer.add_done_callback(lambda answered: act(answered.result()))
+
     def give_up(self) -> None:
         """Nobody waits for it any more: a coroutine is cancelled, a thread is left to itself (it is a daemon)."""
         with self._lock:
@@ -115,27 +143,33 @@ class Call:
         if act is not None and not self.is_answered:
             act()
         # Whoever still waits (a thread that asked for ``wait``, say) is let go.
-        self._resolve(Answer(self.asked_s, time.monotonic(), error=f"{self.question.method} was given up", is_overrun=True))
+        self.resolve(Answer(self.asked_s, time.monotonic(), error=f"{self.question.method} was given up", is_overrun=True))
 
-    def _cancel_by(self, act: Callable[[], object]) -> None:
+    def cancel_by(self, act: Callable[[], object]) -> None:
+        """What giving it up does; for whoever makes the call."""
         with self._lock:
             self._on_give_up = act
             is_late = self._given_up.is_set()
         if is_late:
             act()
 
-    def _resolve(self, answer: Answer) -> None:
+    def resolve(self, answer: Answer) -> None:
+        """Bring the answer; for whoever makes the call."""
         # The call may return at the very moment at which it is given up; the first word counts.
         with contextlib.suppress(InvalidStateError):
             self._answer.set_result(answer)
 
 
-@dataclass(slots=True)
-class _Hooks:
+def nothing(*_given: object) -> None:
+    """What is done right around a call where nothing is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
     """What the drill does right around a call, in the thread that makes it."""
 
-    before: Callable[[], object] = field(default=lambda: None)
-    after: Callable[[str | None], object] = field(default=lambda _error: None)
+    before: Callable[[], object] = nothing
+    after: Callable[[Returned], object] = nothing
 
 
 class Driver:
@@ -146,7 +180,10 @@ class Driver:
     """
 
     def __init__(self, adapter: Adapter) -> None:
-        _refuse_non_adapter(adapter)
+        refuse_non_adapter(adapter)
+        self._set_up(adapter)
+
+    def _set_up(self, adapter: Any) -> None:
         self._adapter = adapter
         self._handles: dict[int, Any] = {}
         self._calls: dict[int, list[Call]] = {}
@@ -160,19 +197,19 @@ class Driver:
     def name(self) -> str:
         """A short name of what is driven, for reports."""
         own = getattr(self._adapter, "name", None)
-        return own if isinstance(own, str) and own else type(self._adapter).__name__
+        return own if isinstance(own, str) and own else class_of(self._adapter).__name__
 
     @property
     def how(self) -> str:
         """How the adapter presses cancel, in a few words."""
         own = getattr(self._adapter, "how", None)
-        return own if isinstance(own, str) and own else f"{type(self._adapter).__name__}.cancel(handle)"
+        return own if isinstance(own, str) and own else f"{class_of(self._adapter).__name__}.cancel(handle)"
 
     def capabilities(self) -> tuple[str, ...]:
         """Which optional parts of the contract the adapter opens, as a history's header lists them."""
         if isinstance(self._adapter, HasCapabilities):
             return tuple(self._adapter.capabilities)
-        return tuple(name for name, protocol in _OPTIONAL if isinstance(self._adapter, protocol))
+        return tuple(name for name, protocol in OPTIONAL if isinstance(self._adapter, protocol))
 
     def ask(self, question: Question, *, within_s: float) -> Answer:
         """Ask and wait, at most ``within_s``; a call that overruns is given up."""
@@ -188,11 +225,11 @@ class Driver:
         *,
         within_s: float,
         before: Callable[[], object] | None = None,
-        after: Callable[[str | None], object] | None = None,
+        after: Callable[[Returned], object] | None = None,
     ) -> Call:
         """Ask without waiting.
 
-        ``before`` runs in the thread that makes the call, immediately before it, and ``after`` (with the error, or None) right
+        ``before`` runs in the thread that makes the call, immediately before it, and ``after`` (with how it came back) right
         behind it. Neither may block.
         """
         call = Call(question, within_s)
@@ -202,13 +239,7 @@ class Driver:
                 # An outcome is asked for fifty times a second: what has been answered is let go.
                 calls[:] = [one for one in calls if not one.is_answered]
                 calls.append(call)
-        hooks = _Hooks(before or (lambda: None), after or (lambda _error: None))
-        method = getattr(self._adapter, question.method)
-        if inspect.iscoroutinefunction(method):
-            self._on_loop(call, self._run_async(call, method, hooks))
-        else:
-            name = f"cancelcontract-{question.method}"
-            threading.Thread(target=self._run_sync, args=(call, method, hooks), name=name, daemon=True).start()
+        self._make(call, Hooks(before or nothing, after or nothing))
         return call
 
     def forget(self, handle: int) -> None:
@@ -233,6 +264,15 @@ class Driver:
 
     # ------------------------------------------------------------------ inside a call
 
+    def _make(self, call: Call, hooks: Hooks) -> None:
+        """Make the call, and come back without waiting for it."""
+        method = getattr(self._adapter, call.question.method)
+        if inspect.iscoroutinefunction(method):
+            self._on_loop(call, self._run_async(call, method, hooks))
+        else:
+            name = f"cancelcontract-{call.question.method}"
+            threading.Thread(target=self._run_sync, args=(call, method, hooks), name=name, daemon=True).start()
+
     def _arguments(self, question: Question) -> tuple[Any, ...]:
         if question.method == "start":
             return (question.run,)
@@ -241,9 +281,10 @@ class Driver:
         with self._lock:
             if question.handle not in self._handles:
                 raise LookupError(f"no run is known by the handle {question.handle!r}")
-            return (self._handles[question.handle],)
+            handle = self._handles[question.handle]
+        return (handle, question.how) if question.method == "disrupt" else (handle,)
 
-    def _run_sync(self, call: Call, method: Callable[..., Any], hooks: _Hooks) -> None:
+    def _run_sync(self, call: Call, method: Callable[..., Any], hooks: Hooks) -> None:
         CALL_ENDS_AT.set(call.asked_s + call.within_s)
         began = call.asked_s
         try:
@@ -258,7 +299,7 @@ class Driver:
         else:
             self._returned(call, began, value, hooks)
 
-    async def _run_async(self, call: Call, method: Callable[..., Awaitable[Any]], hooks: _Hooks) -> None:
+    async def _run_async(self, call: Call, method: Callable[..., Awaitable[Any]], hooks: Hooks) -> None:
         CALL_ENDS_AT.set(call.asked_s + call.within_s)
         began = call.asked_s
         try:
@@ -271,10 +312,10 @@ class Driver:
         else:
             self._returned(call, began, value, hooks)
 
-    def _returned(self, call: Call, began: float, value: Any, hooks: _Hooks) -> None:
-        ended = time.monotonic()
-        hooks.after(None)
-        handle, outcome = None, None
+    def _returned(self, call: Call, began: float, value: Any, hooks: Hooks) -> None:
+        returned = Returned.now()
+        hooks.after(returned)
+        ended, handle, outcome = returned.at_s, None, None
         if call.question.method == "start":
             handle = self._keep(value)
         elif call.question.method in {"wait", "outcome"}:
@@ -283,21 +324,20 @@ class Driver:
                 if call.question.method == "wait" and not outcome.is_terminal:
                     raise ValueError(f"wait must block until the outcome is cancelled, failed or succeeded, got {value!r}")
             except ValueError as error:
-                call._resolve(Answer(began, ended, error=str(error), is_misconfigured=isinstance(error, BadOutcome)))
+                call.resolve(Answer(began, ended, error=str(error), is_misconfigured=isinstance(error, BadOutcome)))
                 return
-        call._resolve(Answer(began, ended, handle=handle, outcome=outcome))
+        call.resolve(Answer(began, ended, handle=handle, outcome=outcome))
 
-    def _failed(self, call: Call, began: float, error: BaseException, hooks: _Hooks) -> None:
-        ended = time.monotonic()
-        text = one_line(error)
-        hooks.after(text)
+    def _failed(self, call: Call, began: float, error: BaseException, hooks: Hooks) -> None:
+        returned = Returned.now(error)
+        hooks.after(returned)
         trace = "".join(traceback.format_exception(error))
         is_misconfigured = isinstance(error, (BadOutcome, CannotStart))
-        call._resolve(
+        call.resolve(
             Answer(
                 began,
-                ended,
-                error=text,
+                returned.at_s,
+                error=returned.error,
                 trace=trace,
                 is_own_error=_is_own(error),
                 is_misconfigured=is_misconfigured,
@@ -320,12 +360,12 @@ class Driver:
             return await value
 
         future = asyncio.run_coroutine_threadsafe(awaited(), self._running_loop())
-        call._cancel_by(future.cancel)
+        call.cancel_by(future.cancel)
         return future.result()
 
     def _on_loop(self, call: Call, work: Any) -> None:
         future = asyncio.run_coroutine_threadsafe(work, self._running_loop())
-        call._cancel_by(future.cancel)
+        call.cancel_by(future.cancel)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -374,7 +414,17 @@ def _is_awaitable(value: object) -> TypeGuard[Awaitable[Any]]:
     return inspect.isawaitable(value)
 
 
-def _refuse_non_adapter(adapter: object) -> None:
+def class_of(adapter: object) -> type:
+    """The class of an adapter that is given as an object or, where it is hosted, as its class."""
+    return adapter if isinstance(adapter, type) else type(adapter)
+
+
+def refuse_non_adapter(adapter: object) -> None:
+    """Refuse what cannot be driven.
+
+    Raises:
+        TypeError: it has no ``start`` or no ``cancel``, or is a class instead of an instance.
+    """
     if inspect.isclass(adapter):
         raise TypeError(f"an adapter must be an object, got the class {adapter.__name__}; write {adapter.__name__}()")
     missing = [

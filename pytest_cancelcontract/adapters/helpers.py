@@ -1,16 +1,21 @@
-"""Short commands that an adapter runs to start, cancel or ask, and signals to a process that is known by identity.
+"""Short commands that an adapter runs to start, cancel or ask, and signals to a process that is known by identity, one or a ladder of them.
 
 A helper command never outlives the call that it is run for, nor the drill.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
+import select
 import shlex
 import signal
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pytest_cancelcontract.adapters.ladders import Ladder
 from pytest_cancelcontract.adapters.protocol import call_left_s
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder.process_table import identity_of
@@ -32,6 +37,10 @@ class CommandFailed(RuntimeError):
     """A helper command ended badly or not in time; the message carries the end of its output."""
 
 
+class CutShort(TimeoutError):
+    """The time of the call into the adapter was up before the last signal of a ladder."""
+
+
 def cannot_start(program: str, error: OSError) -> CannotStart:
     """The error to raise for it: ``cannot start 'node': No such file or directory``."""
     why = error.strerror or str(error)
@@ -46,23 +55,59 @@ def send_signal(pid: int, start: int, number: signal.Signals) -> None:
     Raises:
         ProcessLookupError: the pid is gone, or names another process by now.
     """
-    gone = f"process {pid} (start {start}) is gone, no {number.name} was sent"
     if not hasattr(os, "pidfd_open"):
         if identity_of(pid) != Identity(pid, start):
-            raise ProcessLookupError(gone)
+            raise _gone(pid, start, number)
         os.kill(pid, number)
         return
+    with _held(pid, start, number) as held:
+        signal.pidfd_send_signal(held, number)
+
+
+def climb(ladder: Ladder, pid: int, start: int) -> None:
+    """Send a ladder's signals to one process, until it has ended or the last one was sent.
+
+    Raises:
+        ProcessLookupError: the pid is gone, or names another process by now.
+        CutShort: the time of the present call is up before the last signal.
+    """
+    began_s = time.monotonic()
+    ends_s = began_s + HELPER_SHARE * call_left_s(math.inf)
+    with _held(pid, start, ladder.steps[0].number) as held:
+        for step in ladder.steps:
+            signal.pidfd_send_signal(held, step.number)
+            if step is ladder.steps[-1] or _ends_within(held, min(step.pause_s, ends_s - time.monotonic())):
+                return
+            if time.monotonic() >= ends_s:
+                took_s = time.monotonic() - began_s
+                raise CutShort(f"the ladder ({ladder.how}) was cut short after {took_s:.3g} s: the time of the call is up")
+
+
+def _ends_within(held: int, at_most_s: float) -> bool:
+    """Whether a process ends in that time; a pidfd is readable from its end on, zombie or not."""
+    poll = select.poll()
+    poll.register(held, select.POLLIN)
+    return bool(poll.poll(max(0.0, at_most_s) * 1000))
+
+
+@contextlib.contextmanager
+def _held(pid: int, start: int, number: signal.Signals) -> Iterator[int]:
+    """A pidfd of the process of that identity, for a signal that is to be sent to it."""
     # The descriptor pins whoever has the pid now; only then can looking at its start time be believed (pidfd_open(2)).
     try:
         held = os.pidfd_open(pid)
     except ProcessLookupError:
-        raise ProcessLookupError(gone) from None
+        raise _gone(pid, start, number) from None
     try:
         if identity_of(pid) != Identity(pid, start):
-            raise ProcessLookupError(gone)
-        signal.pidfd_send_signal(held, number)
+            raise _gone(pid, start, number)
+        yield held
     finally:
         os.close(held)
+
+
+def _gone(pid: int, start: int, number: signal.Signals) -> ProcessLookupError:
+    return ProcessLookupError(f"process {pid} (start {start}) is gone, no {number.name} was sent")
 
 
 def run_helper(run: Run, argv: Sequence[str], *, cwd: Path, what: str, env: Mapping[str, str] | None = None) -> str:

@@ -47,6 +47,20 @@ def read_outcome(value: object, method: str) -> Outcome:
     raise BadOutcome(f"{method} must answer with one of {', '.join(Outcome)}, got {value!r}")
 
 
+def outcome_of_value(value: object) -> Outcome:
+    """What a wrapper that has come back with this value says of its run: its own word for it, where it has one, or that it succeeded."""
+    try:
+        return read_outcome(value, "the wrapper")
+    except BadOutcome:
+        return Outcome.SUCCEEDED
+
+
+def name_of(function: object, otherwise: str) -> str:
+    """A function's own name, for reports."""
+    own = getattr(function, "__name__", type(function).__name__)
+    return otherwise if own == "<lambda>" else own
+
+
 class Adapter(Protocol):
     """The seam: how to start one run of the wrapper, and how to press its cancel button."""
 

@@ -137,6 +137,11 @@ def read_signal(word: str, origin: str) -> signal.Signals | None:
     return None
 
 
+def signal_named(word: str) -> signal.Signals | None:
+    """The signal of that name, in capitals or not, with SIG in front or without; None where there is none."""
+    return _SIGNALS.get(word.upper().removeprefix("SIG"))
+
+
 def read_outcome_map(given: Mapping[str, str] | str | None, origin: str) -> dict[str, Outcome]:
     """Read ``"REVOKED=cancelled,DONE=succeeded"``, or the same as a mapping.
 

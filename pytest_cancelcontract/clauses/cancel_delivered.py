@@ -29,10 +29,12 @@ def check(facts: Facts) -> Finding:
         inconclusive when nothing came, and the recorder did not watch beyond the limit either.
     """
     limit_s = facts.terms.delivery_s
+    expected = f"notice or force within {words.seconds(limit_s)} of pressed ({words.numbers(facts.terms, 'delivery')})"
+    if facts.never_started:
+        return Finding(Verdict.NOT_APPLICABLE, "nothing of the run ever came up that could be told", expected)
     came = delivered(facts)
     timing = facts.against(limit_s, since_s=facts.pressed_s, event=came)
     observed = _observed(facts, came)
-    expected = f"notice or force within {words.seconds(limit_s)} of pressed ({words.numbers(facts.terms, 'delivery')})"
     until_s = came.latest_s if came.is_closed else max(came.earliest_s, facts.pressed_s)
     seen_by = f"lifeline; pidfd; {words.lateness(facts, facts.pressed_s, until_s)}"
     if timing is Timing.WITHIN:
@@ -53,7 +55,7 @@ def _observed(facts: Facts, came: Span) -> str:
     notice = facts.notice
     after = f"{words.between(came, facts.pressed_s)} after pressed"
     if notice is not None and notice.at_s == came.latest_s:
-        return f"{notice.data.get('by', 'a notice')} reached pid {notice.subject.partition(':')[0]} {after}"
+        return f"{words.by(notice)} reached pid {notice.subject.partition(':')[0]} {after}"
     return f"{words.who(facts.killed[0])} was killed, without notice, {after}"
 
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member, Sight, Span, members_of, said_at_s
+from pytest_cancelcontract.clauses.members import BYSTANDER, FIRST, LOOK_WITHIN_S, NEXT, Member, Sight, Span, members_of, said_at_s
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL, History, Observation
 from pytest_cancelcontract.terms import Terms
 
 ROUNDING_S = 1e-6
 """Times are written down in millionths of a second; a difference of one of those is none."""
+NO_RUNNER_YET = "no runner yet"
+"""How far a run was when cancel was pressed, in the recorder's words, where nothing of it had come up."""
 CLOCK_PAUSE_S = 0.5
 """The clock witness speaks every quarter of a second; where it was silent for longer, the machine may have been late by that."""
 
@@ -58,13 +60,35 @@ class NotPressed(LookupError):
 class Facts:
     """The readings that every clause shares, each made once.
 
-    The *first run* is every attempt that began before the drill started the task again, an engine's own retries included;
-    the *second run* is what came after that.
+    The *first run* is every attempt at the cancelled task that began before the drill started it again, an engine's own retries
+    included; the *second run* is what came after that. *Bystanders* are of a run beside it, the *next run* is of the task after it.
     """
 
     def __init__(self, history: History, terms: Terms) -> None:
         self.history = history
         self.terms = terms
+
+    # --- The drill ----------------------------------------------------------------------------------------------------
+
+    @property
+    def act(self) -> str:
+        """What was done to the run, as the header says."""
+        return act_of(self.history)
+
+    @property
+    def may_not_start(self) -> bool:
+        """Cancel is pressed before the runner works, so a run that never comes up is an end like another."""
+        return bool(self.history.header.get("may_not_start"))
+
+    @property
+    def habits(self) -> frozenset[str]:
+        """What the runner does, as the header says; empty where it does not."""
+        return frozenset(str(one) for one in self.history.header.get("habits") or ())
+
+    @property
+    def is_outcome_covered(self) -> bool:
+        """The adapter can tell an outcome."""
+        return bool(self.history.capabilities.intersection(OUTCOME_CAPABILITIES))
 
     # --- Moments ------------------------------------------------------------------------------------------------------
 
@@ -114,9 +138,14 @@ class Facts:
         """The first terminal outcome, or None."""
         for seen in self.history.of("outcome", "answer"):
             if seen.data.get("outcome") in TERMINAL:
-                asked_s = min(float(seen.data.get("asked_at_s", seen.at_s)), seen.at_s)
-                return Report(seen.at_s, asked_s, str(seen.data["outcome"]), str(seen.data.get("by", "")))
+                return Report(seen.at_s, asked_at_s(seen), str(seen.data["outcome"]), str(seen.data.get("by", "")))
         return None
+
+    @cached_property
+    def lacks_an_answer(self) -> bool:
+        """The look that was taken as the outcome was reported is older than any terminal answer, so that one was lost."""
+        look = self.look("reported")
+        return look is not None and self.report is not None and look.at_s < self.report.answered_s - ROUNDING_S
 
     @cached_property
     def cancel_error(self) -> str:
@@ -127,7 +156,7 @@ class Facts:
     @cached_property
     def handover_s(self) -> float:
         """From when on nothing of the old run may happen any more: reported + ``early``, or the deadline if that comes first."""
-        if self.report is None or not self.history.capabilities.intersection(OUTCOME_CAPABILITIES):
+        if self.report is None or not self.is_outcome_covered:
             return self.deadline_s
         return min(self.report.answered_s + self.terms.early_s, self.deadline_s)
 
@@ -189,18 +218,60 @@ class Facts:
     @cached_property
     def first_run(self) -> tuple[Member, ...]:
         """The processes that cancel had to end."""
-        return tuple(member for member in self.members if self._began[member.attempt] <= self.restarting_s)
+        return tuple(one for one in self.members if one.run == FIRST and self._began[one.attempt] <= self.restarting_s)
 
     @cached_property
     def second_run(self) -> tuple[Member, ...]:
         """The processes of the task's second start."""
-        return tuple(member for member in self.members if self._began[member.attempt] > self.restarting_s)
+        return tuple(one for one in self.members if one.run == FIRST and self._began[one.attempt] > self.restarting_s)
+
+    @cached_property
+    def bystanders(self) -> tuple[Member, ...]:
+        """The processes of a run that nobody cancelled."""
+        return tuple(one for one in self.members if one.run == BYSTANDER)
+
+    @cached_property
+    def next_run(self) -> tuple[Member, ...]:
+        """The processes of the task that came after the cancelled one."""
+        return tuple(one for one in self.members if one.run == NEXT)
+
+    @cached_property
+    def never_started(self) -> bool:
+        """Nothing of the run ever came up, where that may be, and the process table was read for long enough to say so.
+
+        Long enough is ``retry`` after the outcome was reported, or the deadline where none was by then. Whatever tells of a process,
+        with or without its name, tells that something did come up.
+        """
+        if not self.may_not_start or not self.is_pressed or any(_is_trace(one) for one in self.history.observations):
+            return False
+        looks = [one.at_s for one in self.history.of("process-table", "look") if one.at_s <= self.end_s]
+        return max(looks, default=-math.inf) >= self.nothing_came_until_s - ROUNDING_S
+
+    @cached_property
+    def nothing_came_until_s(self) -> float:
+        """From when on a run that has not come up by then counts as never started."""
+        if self.report is None or not self.is_outcome_covered or self.report.answered_s > self.deadline_s:
+            return self.deadline_s
+        return self.report.answered_s + self.terms.retry_s
 
     @cached_property
     def leader(self) -> Member | None:
-        """The leader that was at work when cancel was pressed."""
-        leaders = [one for one in self.first_run if one.is_leader and (not self.is_pressed or one.born_s <= self.pressed_s)]
-        return max(leaders, key=lambda one: one.born_s, default=None)
+        """The leader that was at work when cancel was pressed; the first that came, where none had to be at work yet."""
+        leaders = [one for one in self.first_run if one.is_leader]
+        if self.may_not_start:
+            return min(leaders, key=lambda one: one.born_s, default=None)
+        before = [one for one in leaders if not self.is_pressed or one.born_s <= self.pressed_s]
+        return max(before, key=lambda one: one.born_s, default=None)
+
+    @cached_property
+    def revivals(self) -> tuple[Member, ...]:
+        """Of each attempt that began after the press, and that nobody asked for, its leader (or the process that came first)."""
+        known = self.leader.attempt if self.leader is not None else None
+        found: dict[str, Member] = {}
+        for member in sorted(self.first_run, key=lambda one: (not one.is_leader, one.born_s)):
+            if member.attempt != known and self._began[member.attempt] > self.pressed_s + ROUNDING_S:
+                found.setdefault(member.attempt, member)
+        return tuple(sorted(found.values(), key=lambda one: one.born_s))
 
     @cached_property
     def second_leader(self) -> Member | None:
@@ -216,23 +287,19 @@ class Facts:
     @cached_property
     def missing_roles(self) -> tuple[str, ...]:
         """Roles that the run has, by its leader's word, and of which no process is known."""
-        return tuple(_lacking(self.leader, self.pressed_members))
+        return () if self.never_started else tuple(lacking(self.leader, self.pressed_members))
 
     @cached_property
     def idle_roles(self) -> tuple[str, ...]:
         """Roles of which no process had proven its habits and begun to work when cancel was pressed."""
         at_work = [one for one in self.pressed_members if any(w.kind == "working" and w.at_s <= self.pressed_s for w in one.said)]
-        return tuple(_lacking(self.leader, at_work))
+        return tuple(lacking(self.leader, at_work))
 
     @cached_property
     def stray_notices(self) -> tuple[Observation, ...]:
         """Signals that reached the attempt at work before cancel was pressed."""
-        subjects = {one.subject for one in self.pressed_members}
-        return tuple(
-            seen
-            for seen in self.history.of("lifeline", "notice")
-            if seen.subject in subjects and said_at_s(seen) < self.pressed_s - ROUNDING_S
-        )
+        notices = [one for member in self.pressed_members for one in member.notices]
+        return tuple(sorted((one for one in notices if said_at_s(one) < self.pressed_s - ROUNDING_S), key=lambda one: one.at_s))
 
     @cached_property
     def early_deaths(self) -> tuple[Member, ...]:
@@ -241,36 +308,53 @@ class Facts:
 
     def notice_of(self, member: Member) -> Observation | None:
         """The first notice that this process had after the press."""
-        return next((one for one in member.said if one.kind == "notice" and one.at_s >= self.pressed_s - ROUNDING_S), None)
+        return next((one for one in member.notices if one.at_s >= self.pressed_s - ROUNDING_S), None)
+
+    def notice_among(self, members: Iterable[Member]) -> Observation | None:
+        """The first notice after the press that any of them had."""
+        notices = [one for member in members if (one := self.notice_of(member)) is not None]
+        return min(notices, key=lambda one: one.at_s, default=None)
 
     @cached_property
     def notice(self) -> Observation | None:
         """The first notice after the press that any process of the run had."""
-        notices = [one for member in self.first_run if (one := self.notice_of(member)) is not None]
-        return min(notices, key=lambda one: one.at_s, default=None)
+        return self.notice_among(self.first_run)
+
+    def killed_among(self, members: Iterable[Member]) -> tuple[Member, ...]:
+        """Those of them that were killed after the press, in the order of their deaths."""
+        dead = [one for one in members if one.death.is_closed and one.death.latest_s >= self.pressed_s - ROUNDING_S]
+        return tuple(sorted((one for one in dead if not one.died_alone), key=lambda one: one.death.latest_s))
 
     @cached_property
     def killed(self) -> tuple[Member, ...]:
         """The processes of the run that were killed after the press, in the order of their deaths."""
-        dead = [one for one in self.first_run if one.death.is_closed and one.death.latest_s >= self.pressed_s - ROUNDING_S]
-        return tuple(sorted((one for one in dead if not one.died_alone), key=lambda one: one.death.latest_s))
+        return self.killed_among(self.first_run)
+
+    def forced_among(self, members: Iterable[Member]) -> Span | None:
+        """When force began among them, which is when the first was killed; None where none was."""
+        killed = self.killed_among(members)
+        if not killed:
+            return None
+        earliest = max(min(one.death.earliest_s for one in killed), self.pressed_s)
+        return Span(earliest, max(killed[0].death.latest_s, earliest))
 
     @cached_property
     def forced(self) -> Span | None:
         """When force began, which is when the first process was killed; None where none was."""
-        if not self.killed:
-            return None
-        earliest = max(min(one.death.earliest_s for one in self.killed), self.pressed_s)
-        return Span(earliest, max(self.killed[0].death.latest_s, earliest))
+        return self.forced_among(self.first_run)
+
+    def gone_of(self, members: Collection[Member]) -> Span:
+        """When the last of them died; never, where a role is unaccounted for."""
+        if not members:
+            return Span(-math.inf, math.inf)
+        deaths = [one.death for one in members]
+        latest = math.inf if self.missing_roles or self.leader is None else max(one.latest_s for one in deaths)
+        return Span(max(one.earliest_s for one in deaths), latest)
 
     @cached_property
     def gone(self) -> Span:
         """When the last process of the first run died; never, where a role is unaccounted for."""
-        if not self.first_run:
-            return Span(-math.inf, math.inf)
-        deaths = [one.death for one in self.first_run]
-        latest = math.inf if self.missing_roles or self.leader is None else max(one.latest_s for one in deaths)
-        return Span(max(one.earliest_s for one in deaths), latest)
+        return self.gone_of(self.first_run)
 
     @cached_property
     def outlived_deadline(self) -> bool:
@@ -314,6 +398,16 @@ class Facts:
         return Fate.DYING if member.death.latest_s <= most_s + ROUNDING_S and not has_gone_on else Fate.UNKNOWN
 
 
+def asked_at_s(answer: Observation) -> float:
+    """When the question was put that this is the answer to."""
+    return min(float(answer.data.get("asked_at_s", answer.at_s)), answer.at_s)
+
+
+def act_of(history: History) -> str:
+    """What was done to the run; a history that does not say is of a single cancel."""
+    return str(history.header.get("act") or "cancel")
+
+
 _WATCHING = frozenset({("process-table", "look"), ("clock", "lateness")})
 
 
@@ -321,7 +415,18 @@ def _silence(since_s: float, until_s: float) -> float:
     return until_s - since_s if until_s - since_s > CLOCK_PAUSE_S else 0.0
 
 
-def _lacking(leader: Member | None, present: Iterable[Member]) -> Iterator[str]:
+def _is_trace(seen: Observation) -> bool:
+    """Whether this tells of a process of the run. A refusal does not: it is noted in every drill that runs beside."""
+    if seen.witness == "process-table":
+        return seen.kind in {"held", "died"} or (seen.kind == "look" and bool(seen.data.get("processes")))
+    if seen.witness == "drill":
+        # A problem may be that of a process that said hello and could not be held.
+        return seen.kind in {"released", "problem"} or (seen.kind == "reached" and seen.data.get("what") != NO_RUNNER_YET)
+    return seen.witness == "lifeline" and seen.kind != "refused"
+
+
+def lacking(leader: Member | None, present: Iterable[Member]) -> Iterator[str]:
+    """The roles that a run has by its leader's word, and of which none of these is one."""
     if leader is None:
         return iter(["leader"])
     # Without the leader's list nobody can say that no process is missing.

@@ -9,6 +9,9 @@ from pytest_cancelcontract.finding import Finding, Verdict, worst
 
 ADVICE = "signal first, wait for the grace, and use force only after it; once something of the run is still cleaning up, keep waiting"
 
+LEADER = "leader"
+CLEANS_UP = {"slow-cleanup": LEADER, "slow-child": "slow-child"}
+"""The roles that clean up, by the habit that makes them do it."""
 HARDLY_LONGER = 0.1
 """A grace that is longer than the clean-up by less than this share of it is named as the likely cause."""
 
@@ -16,16 +19,26 @@ HARDLY_LONGER = 0.1
 def check(facts: Facts) -> Finding:
     """Judge whether everything that cleans up could finish.
 
-    Judged are the leader and whoever began to clean up. Only a death by force accuses: a process that says goodbye left by itself.
+    Judged are those that clean up by the runner's habits, and whoever began to. Only a death by force accuses: a process that says
+    goodbye left by itself.
     Returns:
         inconclusive for a process that was never told to stop (see ``cancel-delivered``), or that was slower than its own clean-up.
     """
     cleanup = words.seconds(facts.terms.cleanup_s)
     expected = f"a clean-up of {cleanup} finishes before force is used ({words.numbers(facts.terms, 'cleanup')})"
-    cleaners = [one for one in facts.first_run if one == facts.leader or one.last("cleanup-started") is not None]
+    roles = _cleaning_roles(facts)
+    due = [one for one in facts.pressed_members if one.role in roles]
+    cleaners = [one for one in facts.first_run if one in due or one.last("cleanup-started") is not None]
     findings = [_check_one(facts, one, expected) for one in cleaners]
+    if missing := sorted(roles - {one.role for one in cleaners}):
+        findings.append(words.inconclusive(f"nothing is known of {', '.join(missing)}, whose clean-up is judged", expected))
     verdict = worst(finding.verdict for finding in findings)
-    return next((one for one in findings if one.verdict is verdict), words.inconclusive("nothing was seen to clean up", expected))
+    return next(one for one in findings if one.verdict is verdict)
+
+
+def _cleaning_roles(facts: Facts) -> frozenset[str]:
+    """Who has a clean-up to finish; the leader, where the header tells no habits."""
+    return frozenset(role for habit, role in CLEANS_UP.items() if habit in facts.habits) or frozenset({LEADER})
 
 
 def _check_one(facts: Facts, member: Member, expected: str) -> Finding:
@@ -39,7 +52,7 @@ def _check_one(facts: Facts, member: Member, expected: str) -> Finding:
         return words.inconclusive(f"{words.who(member)} says that it finished after it was seen dead", expected, seen_by=seen_by)
     if not death.is_closed:
         told = f"had notice {words.after_press(facts, notice.at_s)}" if notice else "was never told to stop"
-        advice = "" if notice else "see cancel-delivered"
+        advice = "" if notice else "see no-survivors" if facts.notice else "see cancel-delivered"
         return words.inconclusive(
             f"{words.who(member)} {told}, did not finish, and was not seen to die", expected, seen_by=seen_by, advice=advice
         )
@@ -47,7 +60,8 @@ def _check_one(facts: Facts, member: Member, expected: str) -> Finding:
         return words.inconclusive(f"{words.who(member)} left by itself and did not clean up", expected, seen_by=seen_by)
     if notice is None:
         observed = f"{words.who(member)} was killed {words.after_press(facts, death.latest_s)}, with no notice at all"
-        return Finding(Verdict.BROKEN, observed, expected, seen_by, "force was used first", ADVICE)
+        likely = "another process of the run was told to stop, and this one was not" if facts.notice else "force was used first"
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, likely, ADVICE)
     return _check_killed(facts, member, said_at_s(notice), expected)
 
 

@@ -13,6 +13,9 @@ LOOK_WITHIN_S = 0.05
 """A look stands for the moment that it was asked for if it was begun no later than this. The recorder looks again for 10 ms
 at what is alive, and a busy test process hands its answer on a few switches of the interpreter lock late."""
 
+FIRST, BYSTANDER, NEXT = "first", "bystander", "next"
+"""The runs of a drill: the one that is cancelled, one beside it, and one that follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -61,7 +64,8 @@ class Member:
     """A process of the run: it said hello with a valid token, or is held by the recorder.
 
     ``died_s`` is when its pidfd became readable by the wrapper's doing (not by the recorder's, who ends what is left);
-    ``ended_by_drill`` that it lived until the recorder ended it. ``born_s`` is its own word for when it said hello.
+    ``ended_by_drill`` that it lived until the recorder ended it. ``born_s`` is its own word for when it said hello. ``told`` is
+    what waits for it while it is stopped, read from outside.
     """
 
     subject: str
@@ -72,9 +76,21 @@ class Member:
     held: Mapping[str, Any] = field(default_factory=dict)
     sights: tuple[Sight, ...] = ()
     said: tuple[Observation, ...] = ()
+    told: tuple[Observation, ...] = ()
     died_s: float | None = None
     ended_by_drill: bool = False
     held_s: float | None = None
+
+    @property
+    def run(self) -> str:
+        """Which run of the drill it belongs to: the one that is cancelled, or one beside or after it."""
+        return str(self.hello.get("run") or self.held.get("run") or FIRST)
+
+    @property
+    def notices(self) -> tuple[Observation, ...]:
+        """All by which it could know that it shall stop, in order of time: its own word, or what waits for a stopped process."""
+        own = [one for one in self.said if one.kind == "notice"]
+        return tuple(sorted((*own, *self.told), key=lambda one: one.at_s))
 
     @property
     def is_leader(self) -> bool:
@@ -129,6 +145,7 @@ def members_of(history: History, end_s: float) -> Iterator[Member]:
     """Every process of the drill, in the order in which they came; what was seen from ``end_s`` on is the recorder clearing up."""
     came: dict[str, dict[str, Observation]] = {}
     said: dict[str, list[Observation]] = {}
+    told: dict[str, list[Observation]] = {}
     died: dict[str, Observation] = {}
     sights: dict[str, list[Sight]] = {}
     for seen in history.observations:
@@ -137,6 +154,8 @@ def members_of(history: History, end_s: float) -> Iterator[Member]:
             came.setdefault(seen.subject, {}).setdefault(seen.kind, seen)
         elif name == "process-table.died":
             died.setdefault(seen.subject, seen)
+        elif name in {"process-table.pending", "process-table.input-ended"}:
+            told.setdefault(seen.subject, []).append(seen)
         elif name == "process-table.look":
             for row in seen.data.get("processes", ()):
                 sights.setdefault(row["subject"], []).append(Sight(seen.at_s, str(seen.data.get("moment", "")), row))
@@ -144,13 +163,15 @@ def members_of(history: History, end_s: float) -> Iterator[Member]:
             said.setdefault(seen.subject, []).append(seen)
     reaped = {str(row["subject"]) for seen in history.of("drill", "reaped") for row in seen.data.get("processes", ())}
     for subject, first in came.items():
-        yield _member(subject, first, said.get(subject, []), sights.get(subject, []), died.get(subject), subject in reaped, end_s)
+        words = (said.get(subject, []), told.get(subject, []))
+        yield _member(subject, first, *words, sights.get(subject, []), died.get(subject), subject in reaped, end_s)
 
 
 def _member(
     subject: str,
     came: Mapping[str, Observation],
     said: list[Observation],
+    told: list[Observation],
     sights: list[Sight],
     died: Observation | None,
     is_reaped: bool,
@@ -170,6 +191,7 @@ def _member(
         # A look of the recorder's while it clears up says nothing of the wrapper.
         tuple(sight for sight in sights if sight.at_s <= end_s),
         tuple(said),
+        tuple(told),
         died.at_s if died else None,
         is_reaped or (died is not None and died.at_s > end_s),
         held.at_s if held else None,

@@ -45,7 +45,7 @@ def check(facts: Facts) -> Finding:
         return Finding(Verdict.BROKEN, _describe(accused), expected, seen_by, _likely(facts, accused), ADVICE)
     doubt = _doubt(facts)
     if doubt:
-        return words.inconclusive(doubt, expected, seen_by=seen_by)
+        return words.inconclusive(doubt, expected, seen_by=seen_by, spoilt=_is_stamp_late(facts))
     return Finding(Verdict.KEPT, _quiet(facts), expected, seen_by)
 
 
@@ -58,7 +58,7 @@ def late_writes(facts: Facts) -> tuple[Write, ...]:
 
 
 def _is_alive(facts: Facts, write: Write) -> bool:
-    return write.member is not None and facts.fate_at(write.member, facts.handover_s) is Fate.ALIVE
+    return write.member in facts.first_run and facts.fate_at(write.member, facts.handover_s) is Fate.ALIVE
 
 
 def _writes(facts: Facts) -> Iterator[Write]:
@@ -111,6 +111,12 @@ def _doubt_while_alive(facts: Facts, who: str, *, exists: bool) -> str:
     if told := _told_late(facts):
         return f"{who} and says that it wrote ({told}), but no change was seen: the witnesses disagree"
     return ""
+
+
+def _is_stamp_late(facts: Facts) -> bool:
+    """The machine was too slow to make the stamp at the handover."""
+    stamp = _stamp(facts, "handover")
+    return stamp is not None and stamp.at_s - facts.handover_s > LOOK_WITHIN_S
 
 
 def _stamp(facts: Facts, moment: str) -> Observation | None:

@@ -17,8 +17,8 @@ def check(facts: Facts) -> Finding:
 
     A process is its pid and its start time: whoever has the pid later is somebody else.
     Returns:
-        inconclusive when a role is unaccounted for, a process could not be read, or one died within the machine's lateness of
-        the deadline.
+        inconclusive when a role is unaccounted for, a process could not be read, one died within the machine's lateness of
+        the deadline, or a run that need not have started was not watched for long enough.
     """
     terms = facts.terms
     expected = (
@@ -28,6 +28,10 @@ def check(facts: Facts) -> Finding:
     if found := survivors(facts):
         return _broken(facts, found, expected)
     seen_by = f"pidfd; process table, last {words.after_press(facts, facts.watched_until_s)}"
+    if facts.never_started:
+        return Finding(Verdict.KEPT, "nothing of the run ever came up", expected, seen_by)
+    if facts.may_not_start and not facts.first_run:
+        return _not_known(facts, expected, seen_by)
     if facts.missing_roles:
         return words.inconclusive(f"nothing is known of {words.several(facts.missing_roles, ', ')}", expected, seen_by=seen_by)
     unclear = [one for one in facts.first_run if facts.fate_at(one, facts.deadline_s) not in {Fate.DEAD, Fate.DYING}]
@@ -35,6 +39,18 @@ def check(facts: Facts) -> Finding:
         return _unclear(facts, unclear, expected)
     gone = f"the last one died {words.after_press(facts, facts.gone.latest_s)}"
     return Finding(Verdict.KEPT, f"all {len(facts.first_run)} processes of the run are dead, {gone}", expected, seen_by)
+
+
+def _not_known(facts: Facts, expected: str, seen_by: str) -> Finding:
+    """A run that need not have started, and of which nothing proves that it did not."""
+    if unheld := next((one for one in facts.history.of("lifeline", "hello") if not one.subject), None):
+        observed = (
+            f"a process ({unheld.data.get('role')}) said hello {words.after_press(facts, unheld.at_s)} and was gone before it was held"
+        )
+        return words.inconclusive(observed, expected, seen_by=seen_by, spoilt=True)
+    until = words.after_press(facts, facts.nothing_came_until_s)
+    observed = f"no process of the run is known, which proves something only where it was watched until {until} and nothing tells of one"
+    return words.inconclusive(observed, expected, seen_by=seen_by)
 
 
 def survivors(facts: Facts) -> tuple[Member, ...]:
@@ -100,12 +116,15 @@ def why(facts: Facts, member: Member) -> str:
     if leader is not None and member.born_s > facts.pressed_s and member.attempt != leader.attempt:
         return f"the run was started again after the cancel (attempt {member.attempt})"
     if facts.notice is None and not facts.killed:
-        return "the cancel never reached the run: nothing was signalled and nothing was killed (see cancel-delivered)"
+        see = "cancel-any-time" if facts.may_not_start else "cancel-delivered"
+        return f"the cancel never reached the run: nothing was signalled and nothing was killed (see {see})"
     if member.death.is_closed:
         return "force came, or it left by itself, but later than the terms promise"
     if leader is None or member is leader:
         notice = facts.notice_of(member)
-        told = f"it had {notice.data.get('by', 'its notice')} and ignored it" if notice else "it was not told to stop"
+        if notice is not None and notice.witness == "process-table":
+            return f"{words.by(notice)} could not reach it; no force followed"
+        told = f"it had {words.by(notice)} and ignored it" if notice else "it was not told to stop"
         return f"{told}; no force followed"
     return _why_missed(facts, member, leader)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate, Report, Timing
+from pytest_cancelcontract.clauses.facts import Facts, Fate, Report, Timing, asked_at_s
 from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import TERMINAL
@@ -31,7 +31,7 @@ def check(facts: Facts) -> Finding:
         return words.inconclusive("no terminal outcome was reported", expected, advice="see outcome-reported")
     observed = f"{report.outcome!r} reported {words.after_press(facts, report.answered_s)}, {_window(facts, report)}"
     look = facts.look("reported")
-    if look is not None and look.at_s < report.answered_s - ROUNDING_S:
+    if facts.lacks_an_answer:
         return words.inconclusive("the look that was taken as it was reported is older than any answer: the history lacks one", expected)
     looked = f"process table, {words.after_press(facts, look.at_s)}" if look else "process table, not read as it was reported"
     seen_by = f"outcome, by {report.by or 'an unknown way'}; {looked}; pidfd"
@@ -71,9 +71,7 @@ def _last_otherwise_s(facts: Facts, report: Report) -> float:
     before = [
         one for one in facts.history.of("outcome", "answer") if one.at_s <= report.answered_s and one.data.get("outcome") not in TERMINAL
     ]
-    return (
-        min(float(before[-1].data.get("asked_at_s", before[-1].at_s)), report.asked_s) if before else min(facts.pressed_s, report.asked_s)
-    )
+    return min(asked_at_s(before[-1]) if before else facts.pressed_s, report.asked_s)
 
 
 def _judge_running(facts: Facts, report: Report, running: list[Member], texts: tuple[str, str, str]) -> Finding:

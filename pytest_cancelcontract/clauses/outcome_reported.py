@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import Facts, Report, Timing
+from pytest_cancelcontract.clauses.calls import call
+from pytest_cancelcontract.clauses.facts import Facts, Report, Timing, asked_at_s
 from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.finding import Finding, Verdict, worst
 from pytest_cancelcontract.history import TERMINAL
@@ -24,8 +25,8 @@ class _Event:
 def check(facts: Facts) -> Finding:
     """Judge whether the cancel call had returned, and the outcome was terminal, within ``kill_within`` of gone.
 
-    Reckoned from the deadline where the run is never gone. An outcome that is asked for again and again counts by when it was
-    asked: a slow answer is not a late outcome. A cancel call that ends in an error has returned.
+    Reckoned from the deadline where the run is never gone, or never came. An outcome that is asked for again and again counts by
+    when it was asked: a slow answer is not a late outcome. A cancel call that ends in an error has returned.
     Returns:
         inconclusive when something is missing and the drill was not watched beyond the limit.
     """
@@ -62,19 +63,15 @@ _VERDICTS = {
 
 
 def reference(facts: Facts) -> tuple[Span, str]:
-    """From when the limit runs: gone, or the deadline where the run is proven to have outlived it and never went."""
-    if not facts.gone.is_closed and facts.outlived_deadline:
+    """From when the limit runs: gone, or the deadline where the run is proven to have outlived it, or never to have come up."""
+    if facts.never_started or (not facts.gone.is_closed and facts.outlived_deadline):
         return Span(facts.deadline_s, facts.deadline_s), "the deadline"
     return facts.gone, "gone"
 
 
 def _returned(facts: Facts) -> _Event:
-    returned = facts.history.first("adapter", "cancel-returned")
-    if returned is None:
-        return _Event("cancel", Span(facts.watched_until_s, math.inf), "the cancel call has not returned")
-    error = f" with an error ({returned.data['error']})" if returned.data.get("error") else ""
-    text = f"the cancel call returned {words.after_press(facts, returned.at_s)}{error}"
-    return _Event("cancel", Span(returned.at_s, returned.at_s), text)
+    returned = call(facts)
+    return _Event("cancel", returned.at, returned.text(facts))
 
 
 def _reported(facts: Facts, limit_at_s: float) -> _Event:
@@ -95,7 +92,7 @@ def _not_before_s(facts: Facts, report: Report, at_s: float, limit_at_s: float) 
     before = [one for one in facts.history.of("outcome", "answer", "error") if one.at_s <= at_s and one.data.get("outcome") not in TERMINAL]
     if not before or before[-1].at_s <= limit_at_s:
         return at_s
-    return min(float(before[-1].data.get("asked_at_s", before[-1].at_s)), at_s)
+    return min(asked_at_s(before[-1]), at_s)
 
 
 def _likely(facts: Facts, late: list[_Event]) -> str:
@@ -103,6 +100,8 @@ def _likely(facts: Facts, late: list[_Event]) -> str:
     last = facts.history.last("outcome", "answer", "error")
     if "outcome" in names and last is not None and last.kind == "error":
         return f"the question itself failed: {last.data.get('error')}"
+    if facts.never_started:
+        return "a cancel that comes before there is a process to end is not taken down"
     if not facts.gone.is_closed:
         return "it waits, without a deadline of its own, for a process that does not end"
     if names == {"outcome"}:

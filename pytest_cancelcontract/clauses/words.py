@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.clauses.members import Member, Sight, Span, said_at_s
 from pytest_cancelcontract.finding import Finding, Verdict
+from pytest_cancelcontract.history import Observation
 from pytest_cancelcontract.terms import Terms
 
 LIST_AT_MOST = 3
@@ -49,6 +50,26 @@ def who(member: Member) -> str:
     """``"pid 4711 (start 8812734, deaf-child)"``."""
     pid, _, start = member.subject.partition(":")
     return f"pid {pid} (start {start}, {member.role or 'unknown role'})"
+
+
+def by(notice: Observation) -> str:
+    """``"SIGTERM"``, or how else a process was told to stop."""
+    if notice.kind == "pending":
+        return f"{' and '.join(str(one) for one in notice.data.get('signals') or ['a signal'])} (pending, as it is stopped)"
+    if notice.kind == "input-ended":
+        return "the end of its input (unread, as it is stopped)"
+    return str(notice.data.get("by", "a notice"))
+
+
+def ending(status: int) -> str:
+    """``"was ended by SIGTERM"``, or ``"ended with status 3"``."""
+    if status >= 0:
+        return f"ended with status {status}"
+    return f"was ended by {_SIGNALS.get(-status, f'signal {-status}')}"
+
+
+_SIGNALS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+"""By their numbers on Linux, where histories are made; the signal module would look at the machine that judges."""
 
 
 def where_from(member: Member, sight: Sight | None) -> str:

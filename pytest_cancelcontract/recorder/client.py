@@ -23,9 +23,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_cancelcontract.history import load
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import folders
-from pytest_cancelcontract.recorder.reaper import Held
+from pytest_cancelcontract.recorder import folders, reaper
+from pytest_cancelcontract.recorder.plan import FIRST, Plan
 from pytest_cancelcontract.run import Ran, Run, Spawned
 from pytest_cancelcontract.terms import Terms
 
@@ -54,9 +55,12 @@ class SpawnFailed(OSError):
 class Awaited:
     """The answer to a wait: whether the event came in time, and how things stand.
 
-    ``state`` has: ``working`` (bool, every role of the newest attempt works), ``attempts`` (int, leaders that said hello),
+    ``state`` has: ``working`` (bool, every role of the newest attempt works), ``held`` (bool, the leader is or was
+    at its barrier, or works), ``ended`` (bool, the run has worked and all of it is dead),
+    ``others`` (for each other run of the drill ``{"worked": bool, "missing_roles": list}``), ``attempts`` (int, leaders that said hello),
     ``missing_roles`` (list), ``alive`` (list of ``{"subject", "role", "attempt"}``), ``wrapper`` (None or ``{"pid", "exited", "status"}``),
-    ``reported`` (None or outcome), ``over`` (bool), ``handed_over`` (bool), ``stray`` (list of early notices),
+    ``host`` (the same of the process that the adapter lives in), ``reported`` (None or outcome), ``over`` (bool),
+    ``handed_over`` (bool), ``stray`` (list of early notices),
     ``problems`` (list of texts: an unarmed habit, a vanished workspace), ``looked`` (int: attempts whose ``found`` was received).
     """
 
@@ -85,6 +89,7 @@ class Recorder:
         self._closed = False
         self._has_ended = False
         self._spawned: list[Identity] = []
+        self._unfinished: dict[str, Path] = {}
         self._root: Path | None = None
         threading.Thread(target=self._read_answers, name="cancelcontract-recorder-answers", daemon=True).start()
 
@@ -149,15 +154,30 @@ class Recorder:
         return result
 
     def open_drill(
-        self, *, header: Mapping[str, Any], habits: Sequence[str], terms: Terms, history: Path, env: Mapping[str, str] | None = None
+        self,
+        *,
+        header: Mapping[str, Any],
+        habits: Sequence[str],
+        terms: Terms,
+        history: Path,
+        env: Mapping[str, str] | None = None,
+        plan: Plan = Plan(),  # noqa: B008 - frozen
     ) -> OpenDrill:
         """Begin a drill: a folder, a workspace, a token, and a history file that is written from now on.
 
         ``header`` needs ``scenario``, ``run_id``, ``task_id``, ``wrapper``, ``capabilities`` and ``attempt``; the recorder adds the rest.
         """
-        got = self.ask("open", header=dict(header), habits=list(habits), terms=terms.as_dict(), history=str(history))
-        run = self._run(got, str(header["run_id"]), str(header["task_id"]), terms, env)
-        return OpenDrill(got["drill"], run, history)
+        about = {"terms": terms.as_dict(), "plan": plan.as_dict()}
+        got = self.ask("open", header=dict(header), habits=list(habits), history=str(history), waits_s=0.0, **about)
+        self._unfinished[got["drill"]] = history
+        names = {"run_id": str(header["run_id"]), "task_id": str(header["task_id"])}
+        return OpenDrill(got["drill"], self._run(got["drill"], got, **names, terms=terms, env=env), history)
+
+    def another_run(self, drill: OpenDrill, name: str, *, habits: Sequence[str], terms: Terms) -> Run:
+        """Another run in the same drill, of a task of its own: ``bystander`` or ``next``."""
+        got = self.ask("another", drill=drill.id, name=name, habits=list(habits))
+        run_id, task_id = f"{drill.run.id}-{name}", f"{drill.run.task_id}-{name}"
+        return self._run(drill.id, got, run_id=run_id, task_id=task_id, terms=terms, env=drill.run.env, name=name)
 
     def second_run(self, drill: OpenDrill, run_id: str) -> Run:
         """A second run of the drill's task: the same command line and the same offered workspace, untouched."""
@@ -171,9 +191,13 @@ class Recorder:
     def wait(self, drill: OpenDrill, event: str, *, at_most_s: float) -> Awaited:
         """Block until something has happened, or for ``at_most_s``.
 
-        Events: ``working`` (all roles of the newest attempt work), ``wrapper-exited``, ``handover``, ``over`` (every process gone, cancel
-        returned, outcome reported if it is covered, settled; or the last limit has passed and what survives was watched),
-        ``second-working`` (a second attempt has looked for poison), ``working-or-exited``, ``second-working-or-exited``.
+        Events: ``working`` (all roles of the newest attempt work), ``held`` (the leader is at its barrier, or beyond it), ``ended`` (the
+        run has worked, and every process of it is dead), ``delivered`` (a process had notice after the press, or died),
+        ``wrapper-exited``, ``handover``, ``over`` (every process gone, cancel returned, outcome reported if it is covered, settled;
+        or the last limit has passed and what survives was watched), ``second-working`` (a second attempt has looked for poison),
+        ``NAME-working``, ``NAME-gone``, ``NAME-exited`` and ``NAME-wrote`` for another run of the drill (it has worked; all of it is
+        dead; its wrapper has exited; it wrote, or died, since the first run was gone or had outlived its deadline). Behind any of
+        them, ``-or-exited`` waits for the wrapper's exit as well.
         """
         got = self.ask("wait", waits_s=at_most_s, drill=drill.id, event=event, at_most_s=at_most_s)
         return Awaited(bool(got["reached"]), got["state"])
@@ -181,6 +205,7 @@ class Recorder:
     def finish(self, drill: OpenDrill, why: str) -> list[dict[str, Any]]:
         """Take the last looks, end whatever of the drill is alive, close the history; returns what had to be ended."""
         reaped: list[dict[str, Any]] = self.ask("finish", drill=drill.id, why=why)["reaped"]
+        self._unfinished.pop(drill.id, None)
         return reaped
 
     def discard(self, drill: OpenDrill) -> None:
@@ -207,25 +232,42 @@ class Recorder:
             self._end_orphans()
 
     def _end_orphans(self) -> None:
-        """End the adapters' commands when the recorder, which would have done it, was killed itself."""
-        for identity in self._spawned:
-            held = Held.take(identity)
-            if held is not None:
-                held.kill()
-                held.release()
+        """End what the recorder, which was killed itself, would have ended: its commands, and what its histories say it held or found.
+
+        A runner process ends with its recorder by itself, but for a stopped one that has closed all descriptors, or is the first
+        process of a PID namespace.
+        """
+        noted = [identity for path in self._unfinished.values() for identity in _noted(path)]
+        reaper.end_all([*self._spawned, *noted])
         if self._root is not None:
             folders.remove(self._root)
 
-    def _run(self, got: Mapping[str, Any], run_id: str, task_id: str, terms: Terms, env: Mapping[str, str] | None) -> Run:
-        def spawn(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Spawned:
-            answer = self.ask("spawn", drill=got["drill"], argv=list(argv), cwd=str(cwd), env=dict(environment))
+    def _run(
+        self,
+        drill: str,
+        got: Mapping[str, Any],
+        *,
+        run_id: str,
+        task_id: str,
+        terms: Terms,
+        env: Mapping[str, str] | None,
+        name: str = FIRST,
+    ) -> Run:
+        def spawn(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], role: str) -> Spawned:
+            answer = self.ask("spawn", drill=drill, argv=list(argv), cwd=str(cwd), env=dict(environment), role=role, run=name)
             self._spawned.append(Identity(answer["pid"], answer["start"]))
             return Spawned(answer["pid"], answer["start"], Path(answer["output"]))
 
         def command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], at_most_s: float) -> Ran:
             given = {"argv": list(argv), "cwd": str(cwd), "env": dict(environment), "at_most_s": at_most_s}
-            answer = self.ask("command", waits_s=at_most_s, drill=got["drill"], **given)
+            answer = self.ask("command", waits_s=at_most_s, drill=drill, **given)
             return Ran(answer["status"], Path(answer["output"]))
+
+        def status(host: Spawned, at_most_s: float) -> int | None:
+            event = f"end of {Identity(host.pid, host.start)}"
+            answer = self.ask("wait", waits_s=at_most_s, drill=drill, event=event, at_most_s=at_most_s)
+            told: int | None = (answer["state"]["host"] or {}).get("status")
+            return told
 
         return Run(
             id=run_id,
@@ -239,6 +281,7 @@ class Recorder:
             stall_after=terms.stall_after_s,
             _spawn=spawn,
             _command=command,
+            _status=status,
         )
 
     def _send(self, message: Mapping[str, Any]) -> None:
@@ -263,3 +306,12 @@ class Recorder:
         for waiting in list(self._waiting.values()):
             if not waiting.done():
                 waiting.set_exception(RecorderFailed("the recorder has ended"))
+
+
+def _noted(history: Path) -> list[Identity]:
+    """Each process that the recorder had in its hands, as a history tells it."""
+    try:
+        seen = load(history).of("process-table", "spawned", "held", "found")
+        return [Identity.parse(one.subject) for one in seen]
+    except (OSError, ValueError):
+        return []

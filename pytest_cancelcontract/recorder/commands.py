@@ -9,7 +9,8 @@ import subprocess
 from pytest_cancelcontract.recorder import process_table, reaper
 from pytest_cancelcontract.recorder.descent import STAMP
 from pytest_cancelcontract.recorder.reaper import END_WITHIN_S, Held
-from pytest_cancelcontract.recorder.watch import Command, Watch
+from pytest_cancelcontract.recorder.roll import Command
+from pytest_cancelcontract.recorder.watch import Watch
 
 
 class SpawnError(Exception):
@@ -24,8 +25,8 @@ class Commands:
         self._outputs = 0
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
-    def start(self, watch: Watch, argv: list[str], cwd: str, env: dict[str, str], *, is_helper: bool) -> Command:
-        """Start a command for a drill, in a session of its own, with its output in a file of the drill's.
+    def start(self, watch: Watch, argv: list[str], cwd: str, env: dict[str, str], *, role: str, run: str) -> Command:
+        """Start a command for a run of a drill, in a session of its own, with its output in a file of the drill's.
 
         Raises:
             SpawnError: it could not be started, or the drill is over.
@@ -34,12 +35,14 @@ class Commands:
             raise SpawnError(f"cannot start {argv[0]!r}: the drill is over")
         self._outputs += 1
         # Inherited by whatever the command starts, however it detaches; the runs of an adapter's own making do not get it.
-        env = {**env, STAMP: watch.stamp}
+        env = {**env, STAMP: watch.roll.stamp}
         output = watch.folder / f"output-{self._outputs}.txt"
+        # The end of its input is the word by which a host knows that its drill is over; a wrapper has none to wait for.
+        source = subprocess.PIPE if role == "host" else subprocess.DEVNULL
         try:
             with output.open("wb") as file:
                 process = subprocess.Popen(
-                    argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+                    argv, cwd=cwd, env=env, stdin=source, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
                 )
         except OSError as error:
             culprit = error.filename or argv[0]
@@ -50,7 +53,7 @@ class Commands:
         held = Held.take(identity) if identity else None
         if held is None:
             raise SpawnError(f"cannot hold {argv[0]!r}, pid {process.pid}, after its start")
-        command = watch.spawned(held, output, argv, is_helper=is_helper)
+        command = watch.spawned(held, output, argv, role=role, run=run)
         self._loop.add_reader(held.pidfd, self._exited, watch, command)
         return command
 
@@ -59,15 +62,22 @@ class Commands:
         session = command.held.identity.pid
         table = process_table.all_processes()
         for identity in reaper.descendants(table, [command.held.identity], [session]):
-            if (held := watch.found.get(identity)) is not None:
+            if (held := watch.roll.found.get(identity)) is not None:
                 held.kill()
         command.held.kill()
         await watch.wait(command.ended(), END_WITHIN_S)
+
+    def send_away(self, command: Command) -> None:
+        """Tell a host that its drill is over, so that it closes its adapter and leaves; there is nothing to tell to others."""
+        process = self._processes.get(command.held.identity.pid)
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
 
     def release(self, command: Command) -> None:
         """Reap a command that has ended, and let go of it."""
         self._loop.remove_reader(command.held.pidfd)
         command.held.release()
+        self.send_away(command)
         process = self._processes.pop(command.held.identity.pid, None)
         if process is not None:
             process.poll()

@@ -23,11 +23,11 @@ Table = dict[int, process_table.Stat]
 def find_descendants(watches: list[Watch], table: Table) -> None:
     """Hold what descends from the drills' commands and runners, while the chain of parents can still be seen."""
     for watch in watches:
-        known = {*watch.members, *watch.found, *(command.held.identity for command in watch.commands)}
-        sessions = [command.held.identity.pid for command in watch.commands]
+        known = {*watch.roll.members, *watch.roll.found, *(command.held.identity for command in watch.roll.commands)}
+        sessions = [command.held.identity.pid for command in watch.roll.commands]
         for identity in reaper.descendants(table, known, sessions):
             if identity not in known and (held := Held.take(identity)) is not None:
-                watch.found[identity] = held
+                watch.roll.found[identity] = held
                 seen = table[identity.pid]
                 watch.journal.add(
                     "process-table", "found", str(identity), comm=seen.comm, ppid=seen.ppid, pgid=seen.pgid, sid=seen.sid, by="descent"
@@ -36,14 +36,14 @@ def find_descendants(watches: list[Watch], table: Table) -> None:
 
 def find_stamped(watch: Watch, table: Table) -> None:
     """Hold what carries the drill's stamp: nothing but a descendant of a command of ours can have got it."""
-    if not watch.has_commands:
+    if not watch.roll.has_commands:
         return
     for pid, stat in table.items():
-        if stat.identity not in watch.found and process_table.carries(pid, STAMP, watch.stamp):
+        if stat.identity not in watch.roll.found and process_table.carries(pid, STAMP, watch.roll.stamp):
             held = Held.take(stat.identity)
             # Held, so the pid is this process's until it is let go; it may have become another program in between.
-            if held is not None and process_table.carries(pid, STAMP, watch.stamp):
-                watch.found[stat.identity] = held
+            if held is not None and process_table.carries(pid, STAMP, watch.roll.stamp):
+                watch.roll.found[stat.identity] = held
             elif held is not None:
                 held.release()
 
@@ -55,14 +55,14 @@ def hand_over(watch: Watch, others: list[Watch], table: Table) -> set[Identity]:
     """
     spared: set[Identity] = set()
     for other in others:
-        needed = {identity for member in other.alive() for identity in _line_of(member.held.identity, table)}
-        ours = {*watch.found, *(command.held.identity for command in watch.commands)}
+        needed = {identity for member in other.roll.living() for identity in _line_of(member.held.identity, table)}
+        ours = {*watch.roll.found, *(command.held.identity for command in watch.roll.commands)}
         # What a submission left in the background may be about to start the other's runner, or may be it, before its hello.
-        may_be_needed = set(watch.found) if watch.has_helpers and not other.is_working() else set()
+        may_be_needed = set(watch.roll.found) if watch.roll.has_helpers and not other.roll.is_working() else set()
         for identity in ours.intersection(needed | may_be_needed):
             spared.add(identity)
-            if identity not in other.found and (held := Held.take(identity)) is not None:
-                other.found[identity] = held
+            if identity not in other.roll.found and (held := Held.take(identity)) is not None:
+                other.roll.found[identity] = held
     return spared
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ SO_PEERPIDFD = getattr(socket, "SO_PEERPIDFD", 77)
 """Linux 6.5 and later; unix(7)."""
 LINE_AT_MOST = 1024 * 1024
 """A runner's line is short; a peer that sends this much without a newline is no runner."""
+ANOTHER_CLOCK_S = 10.0
+"""A first message further than this from now was timed by another clock: its sender lives in a time namespace."""
 
 
 class Lifeline:
@@ -36,6 +39,7 @@ class Lifeline:
         self._on_message = on_message
         self._on_end = on_end
         self._buffer = b""
+        self._has_our_clock: bool | None = None
         self.is_guard = False
         self.subject = ""
         link.setblocking(False)
@@ -79,6 +83,11 @@ class Lifeline:
         with contextlib.suppress(OSError):
             self._link.send(words.encode() + b"\n")
 
+    @property
+    def is_closed(self) -> bool:
+        """The connection has ended."""
+        return self._link.fileno() < 0
+
     def close(self) -> None:
         """End the connection; the runner process at the other end ends with it."""
         if self._link.fileno() >= 0:
@@ -100,7 +109,16 @@ class Lifeline:
         for line in lines:
             if self._link.fileno() < 0:
                 return
-            self._on_message(self, _parse(line))
+            self._on_message(self, self._on_our_clock(_parse(line)))
+
+    def _on_our_clock(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The message, without its time where that is not of this clock."""
+        at_s = message.get("at_s")
+        if self._has_our_clock is None and isinstance(at_s, (int, float)):
+            self._has_our_clock = abs(at_s - time.monotonic()) < ANOTHER_CLOCK_S
+        if self._has_our_clock is False:
+            message.pop("at_s", None)
+        return message
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -6,10 +6,13 @@ Reads ``/proc`` and nothing else, and judges nothing: *alive* and *dying* are th
 from __future__ import annotations
 
 import os
+import select
+import stat
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pytest_cancelcontract.identity import Identity
+from uncooperative_runner.notices import SIGNALS
 
 PF_EXITING = 0x4
 """The kernel's mark of a task in ``do_exit`` (include/linux/sched.h), field 9 of ``/proc/PID/stat``."""
@@ -177,16 +180,57 @@ def _living_threads(pid: int) -> list[Stat]:
     return living
 
 
+def is_stopped(identity: Identity) -> bool:
+    """Whether every living thread of the process is stopped."""
+    if identity_of(identity.pid) != identity:
+        return False
+    living = _living_threads(identity.pid)
+    return bool(living) and all(thread.state in "Tt" for thread in living)
+
+
+def pending_notices(pid: int) -> frozenset[str]:
+    """Which of the notice signals wait for the process as a whole, by name; none where it is gone."""
+    pending = _pending(pid) or 0
+    return frozenset(number.name for number in SIGNALS if pending & (1 << (number - 1)))
+
+
+def input_has_ended(pid: int) -> bool:
+    """Whether the standard input of the process is a pipe that nobody can write into any more; False for all other inputs.
+
+    Opening it anew (proc(5), ``fd``) makes this process a reader for a moment, which takes nothing out of it.
+    """
+    path = f"/proc/{pid}/fd/0"
+    try:
+        if not stat.S_ISFIFO(os.stat(path).st_mode):
+            return False
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        poller = select.poll()
+        poller.register(descriptor, 0)
+        return bool(poller.poll(0))
+    finally:
+        os.close(descriptor)
+
+
 def _kill_is_pending(pid: int) -> bool:
     """Whether SIGKILL waits for the process: it will run no program text any more.
 
     The signal stays in the shared set (``ShdPnd``) until the process is gone, also after a thread has begun to act on it.
     """
+    pending = _pending(pid)
+    return pending is None or bool(pending & SIGKILL_BIT)
+
+
+def _pending(pid: int) -> int | None:
+    """The signals that wait for the process, or for its main thread, as bits; None where it is gone."""
+    bits = 0
     try:
         with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
             for line in file.read().split(b"\n"):
-                if line.startswith((b"SigPnd:", b"ShdPnd:")) and int(line.split()[1], 16) & SIGKILL_BIT:
-                    return True
+                if line.startswith((b"SigPnd:", b"ShdPnd:")):
+                    bits |= int(line.split()[1], 16)
     except (FileNotFoundError, ProcessLookupError):
-        return True
-    return False
+        return None
+    return bits

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections.abc import Iterable
 
 from pytest_cancelcontract.identity import Identity
@@ -76,3 +77,21 @@ def descendants(table: dict[int, process_table.Stat], known: Iterable[Identity],
                 waiting.append(child.identity.pid)
                 found.append(child.identity)
     return found
+
+
+def end_all(known: Iterable[Identity]) -> None:
+    """End these processes and what descends from them, looking again until nothing is left or the time for it is over."""
+    ours = {identity: held for identity in known if (held := Held.take(identity)) is not None}
+    until = time.monotonic() + END_WITHIN_S
+    while True:
+        for identity in descendants(process_table.all_processes(), ours, []):
+            if (held := Held.take(identity)) is not None:
+                ours[identity] = held
+        living = [held for held in ours.values() if not held.has_ended()]
+        for held in living:
+            held.kill()
+        if not living or time.monotonic() > until:
+            break
+        time.sleep(0.005)
+    for held in ours.values():
+        held.release()

@@ -28,6 +28,7 @@ from pytest_cancelcontract.recorder.commands import Commands, SpawnError
 from pytest_cancelcontract.recorder.descent import Hosts
 from pytest_cancelcontract.recorder.journal import Journal
 from pytest_cancelcontract.recorder.lifeline import Lifeline
+from pytest_cancelcontract.recorder.plan import FIRST, Plan
 from pytest_cancelcontract.recorder.reaper import END_WITHIN_S, Held
 from pytest_cancelcontract.recorder.watch import Watch
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
@@ -37,6 +38,8 @@ SAMPLE_EVERY_S = 0.05
 SAMPLE_SHARE = 0.05
 """The share of its time that the recorder may spend on sampling descent, on a machine with very many processes."""
 CLOCK_EVERY_S = 0.25
+HOST_LEAVES_WITHIN_S = 1.0
+"""How long a host may take to close its adapter and leave, once its drill is over."""
 GOING_WITHIN_S = 0.5
 """How long a pytest whose end of the socket is closed may take to be gone."""
 UNIX_PATH_AT_MOST = 100
@@ -57,6 +60,7 @@ class Recorder:
         self._clock = Clock()
         self._watches: dict[str, Watch] = {}
         self._by_token: dict[str, Watch] = {}
+        self._ended_tokens: set[str] = set()
         self._lifelines: dict[Lifeline, Watch | None] = {}
         self._source_digests: dict[str, str] = {}
         self._commands = Commands(self._loop)
@@ -115,6 +119,7 @@ class Recorder:
         methods: dict[str, Callable[..., Any]] = {
             "ping": self._ping,
             "open": self._open,
+            "another": self._another,
             "spawn": self._spawn,
             "command": self._command,
             "wait": self._wait,
@@ -136,8 +141,10 @@ class Recorder:
     async def _ping(self) -> dict[str, Any]:
         return {"pid": os.getpid(), "root": str(self._root)}
 
-    async def _open(self, *, header: dict[str, Any], habits: list[str], terms: dict[str, Any], history: str) -> dict[str, Any]:
-        settled = Terms.from_dict(terms)
+    async def _open(
+        self, *, header: dict[str, Any], habits: list[str], terms: dict[str, Any], history: str, plan: dict[str, Any]
+    ) -> dict[str, Any]:
+        settled, planned = Terms.from_dict(terms), Plan.from_dict(plan)
         self._numbers += 1
         name, token = f"d{self._numbers}", secrets.token_hex(12)
         folder = self._root / name
@@ -159,14 +166,32 @@ class Recorder:
         except OSError as error:
             raise RuntimeError(f"cannot make the drill's folder {folder}: {error.strerror or error}") from error
         workspace = WorkspaceWatch(journal, token, folder / "workspace")
-        watch = Watch(name, token, folder, journal, workspace, settled, header.get("capabilities", ()))
+        watch = Watch(name, token, folder, journal, workspace, settled, header.get("capabilities", ()), planned)
         self._watches[name] = self._by_token[token] = watch
         return {
             "drill": name,
             "folder": str(folder),
             "workspace": str(folder / "workspace"),
             "source": str(folder / "source"),
-            "argv": self._runner_argv(token, habits, settled),
+            "argv": self._runner_argv(token, habits, settled, planned.hold),
+        }
+
+    async def _another(self, *, drill: str, name: str, habits: list[str]) -> dict[str, Any]:
+        """Another run in the same drill: a token and a workspace of its own."""
+        watch = self._watches[drill]
+        token = secrets.token_hex(12)
+        folder = watch.folder / name
+        try:
+            await asyncio.to_thread(folders.copy, self._root / "source", folder / "workspace")
+        except (shutil.Error, OSError) as error:
+            raise RuntimeError(f"cannot make the folder {folder} of another run: {error}") from error
+        watch.roll.tokens[token] = name
+        self._by_token[token] = watch
+        return {
+            "folder": str(watch.folder),
+            "workspace": str(folder / "workspace"),
+            "source": str(watch.folder / "source"),
+            "argv": self._runner_argv(token, habits, watch.terms),
         }
 
     def _furnish(self, folder: Path) -> None:
@@ -182,22 +207,22 @@ class Recorder:
         folders.copy(template, folder / "source")
         folders.copy(template, folder / "workspace")
 
-    def _runner_argv(self, token: str, habits: Iterable[str], terms: Terms) -> list[str]:
+    def _runner_argv(self, token: str, habits: Iterable[str], terms: Terms, hold: str | None = None) -> list[str]:
         addresses = [word for address in self._addresses for word in ("--recorder", address)]
         armed = [word for habit in habits for word in ("--habit", habit)]
         # Longer than any drill: the cap is for the day on which this process fails.
-        lifetime_s = 60 + 2 * terms.start_s + 2 * terms.call_s + 2 * terms.deadline_after_press_s
-        tail = ["--cleanup", f"{terms.cleanup_s:g}", "--lifetime", f"{lifetime_s:g}"]
+        lifetime_s = 60 + 3 * (terms.start_s + terms.call_s + terms.deadline_after_press_s + terms.retry_s)
+        tail = ["--cleanup", f"{terms.cleanup_s:g}", "--lifetime", f"{lifetime_s:g}", *(["--hold", hold] if hold else [])]
         return [sys.executable, "-I", "-S", str(RUNNER), *addresses, "--token", token, *armed, *tail]
 
-    async def _spawn(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str]) -> dict[str, Any]:
-        command = self._commands.start(self._watches[drill], argv, cwd, env, is_helper=False)
+    async def _spawn(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str], role: str, run: str) -> dict[str, Any]:
+        command = self._commands.start(self._watches[drill], argv, cwd, env, role=role, run=run)
         return {"pid": command.held.identity.pid, "start": command.held.identity.start, "output": str(command.output)}
 
     async def _command(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str], at_most_s: float) -> dict[str, Any]:
         """Run a command to its end; one that takes too long is ended, with all that descends from it."""
         watch = self._watches[drill]
-        command = self._commands.start(watch, argv, cwd, env, is_helper=True)
+        command = self._commands.start(watch, argv, cwd, env, role="helper", run=FIRST)
         await watch.wait(command.ended(), at_most_s)
         status = command.status
         if not watch.is_finished:
@@ -205,7 +230,7 @@ class Recorder:
             if status is None:
                 await self._commands.end(watch, command)
             self._commands.release(command)
-            watch.commands.remove(command)
+            watch.roll.commands.remove(command)
         return {"status": status, "output": str(command.output)}
 
     def _observe(self, *, drill: str, at_s: float, witness: str, kind: str, data: dict[str, Any]) -> None:
@@ -236,7 +261,9 @@ class Recorder:
 
     async def _discard(self, *, drill: str) -> dict[str, Any]:
         watch = self._watches.pop(drill)
-        self._by_token.pop(watch.token, None)
+        for token in watch.roll.tokens:
+            self._by_token.pop(token, None)
+            self._ended_tokens.add(token)
         await asyncio.to_thread(folders.remove, watch.folder)
         return {}
 
@@ -277,9 +304,15 @@ class Recorder:
             watch.said(lifeline, message)
 
     def _first_message(self, lifeline: Lifeline, message: dict[str, Any]) -> None:
-        watch = self._by_token.get(str(message.get("token", "")))
-        if watch is None or watch.is_finished or message.get("say") not in {"hello", "guard"}:
-            self._refuse(lifeline, "its drill has ended" if watch else "its token is not known here")
+        token = str(message.get("token", ""))
+        watch = self._by_token.get(token)
+        if token in self._ended_tokens or (watch is not None and watch.is_finished):
+            # A newcomer of a run that is being ended: no other drill need hear of it.
+            lifeline.say("refused its drill has ended")
+            self._hang_up(lifeline)
+            return
+        if watch is None or message.get("say") not in {"hello", "guard"}:
+            self._refuse(lifeline, "its token is not known here")
             return
         self._lifelines[lifeline] = watch
         watch.lifelines.append(lifeline)
@@ -287,7 +320,8 @@ class Recorder:
             lifeline.is_guard = True
             return
         answer = watch.joined(lifeline, message)
-        lifeline.say(answer)
+        if answer:  # none yet for a leader that is held at its barrier
+            lifeline.say(answer)
         if lifeline.subject:
             self._hosts.hold(Identity.parse(lifeline.subject))
         if answer.startswith("refused"):
@@ -298,6 +332,9 @@ class Recorder:
         for watch in self._watches.values():
             if not watch.is_finished:
                 watch.journal.add("lifeline", "refused", reason=why, peer_pid=lifeline.peer_pid())
+        self._hang_up(lifeline)
+
+    def _hang_up(self, lifeline: Lifeline) -> None:
         self._lifelines.pop(lifeline, None)
         lifeline.close()
 
@@ -328,48 +365,58 @@ class Recorder:
                 watch.was_late(seen)
 
     async def _sample(self) -> None:
-        """Follow what descends from the adapters' commands, while the chain of parents can still be seen."""
+        """Follow what descends from the adapters' commands, while the chain of parents can still be seen; and see who is stopped."""
         pause_s = SAMPLE_EVERY_S
         while True:
             await asyncio.sleep(pause_s)
             began = time.monotonic()
-            if watches := [watch for watch in self._watches.values() if not watch.is_finished and watch.commands]:
-                descent.find_descendants(watches, process_table.all_processes())
+            if watches := [
+                watch for watch in self._watches.values() if not watch.is_finished and (watch.roll.commands or watch.roll.members)
+            ]:
+                table = process_table.all_processes()
+                descent.find_descendants([watch for watch in watches if watch.roll.commands], table)
+                for watch in watches:
+                    watch.see_stopped(table)
             pause_s = max(SAMPLE_EVERY_S, (time.monotonic() - began) / SAMPLE_SHARE)
 
     # --- Ending -------------------------------------------------------------------------------------------------------
 
     async def _end(self, watch: Watch, why: str) -> None:
         """End everything of a drill: lifelines first (a runner ends with its own), then whatever is still alive, by pidfd."""
-        alive = watch.alive()
+        alive = watch.roll.living()
         watch.finish(why, alive)
         for lifeline in list(watch.lifelines):
             self._lifelines.pop(lifeline, None)
             lifeline.close()
-        until = time.monotonic() + END_WITHIN_S
+        for command in watch.roll.commands:
+            self._commands.send_away(command)
+        host = watch.roll.host()
+        host_until, until = time.monotonic() + HOST_LEAVES_WITHIN_S, time.monotonic() + END_WITHIN_S
         while True:
             table = process_table.all_processes()
             descent.find_descendants([watch], table)
             descent.find_stamped(watch, table)
             spared = descent.hand_over(watch, [other for other in self._watches.values() if not other.is_finished], table)
             living = [held for held in self._held(watch) if not held.has_ended() and held.identity not in spared]
+            leaving = [one for one in living if host is not None and one.identity == host.held.identity and time.monotonic() < host_until]
             for held in living:
-                held.kill()
+                if held not in leaving:
+                    held.kill()
             if not living or time.monotonic() > until:
                 break
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005 if living != leaving else 0.02)
         self._release(watch)
         self._hosts.release_ended()
         watch.workspace.remove_own_logs()
 
     def _held(self, watch: Watch) -> list[Held]:
-        members = [member.held for member in watch.members.values()]
-        return [*members, *watch.found.values(), *(command.held for command in watch.commands)]
+        members = [member.held for member in watch.roll.members.values()]
+        return [*members, *watch.roll.found.values(), *(command.held for command in watch.roll.commands)]
 
     def _release(self, watch: Watch) -> None:
-        for command in watch.commands:
+        for command in watch.roll.commands:
             self._commands.release(command)
-        for member in watch.members.values():
+        for member in watch.roll.members.values():
             self._loop.remove_reader(member.held.pidfd)
         for held in self._held(watch):
             held.release()

@@ -7,168 +7,129 @@ handover and the deadline, are reckoned here because looks have to be taken at t
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import process_table
+from pytest_cancelcontract.recorder import process_table, stopped
+from pytest_cancelcontract.recorder.barrier import Barrier
 from pytest_cancelcontract.recorder.clock import STEP_AT_LEAST_S, Lateness
 from pytest_cancelcontract.recorder.journal import Journal
 from pytest_cancelcontract.recorder.lifeline import Lifeline
+from pytest_cancelcontract.recorder.over import Over
+from pytest_cancelcontract.recorder.plan import FIRST, Plan
 from pytest_cancelcontract.recorder.reaper import Held
+from pytest_cancelcontract.recorder.roll import Command, Member, Roll
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
 from pytest_cancelcontract.terms import Terms
 
 LOOK_AGAIN_FOR_S = 0.010
 """A process that is dying within this time of a report, a handover or a second start counts as dying at it (docs/history.md)."""
 CHANGES_EVERY_S = 0.25
-PAST_LIMIT_S = 0.1
-PAST_LIMIT_LATENESSES = 2
-"""How far beyond a limit the world is still watched, so that what did not happen by then was seen not to happen: so long, and
-so many times as long as the machine was late at worst, since a verdict needs more than that."""
-
-
-@dataclass(slots=True)
-class Member:
-    """A process of the run that said hello and is held."""
-
-    held: Held
-    role: str
-    attempt: Attempt
-    works: bool = False
-    died_s: float | None = None
-
-    @property
-    def subject(self) -> str:
-        """The identity, as histories write it."""
-        return str(self.held.identity)
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One leader's hello and what came with it; ``restarted`` where the drill had asked for the task to be started again."""
-
-    id: str
-    roles: list[str]
-    restarted: bool
-    has_looked: bool = False
-
-
-@dataclass(slots=True)
-class Command:
-    """A command that the recorder started for the adapter; it stays unreaped until the drill is over.
-
-    ``role`` is ``wrapper`` for the first one, and for the first one of a restart; ``helper`` for one that the adapter waits for.
-    """
-
-    held: Held
-    output: Path
-    role: str
-    restarted: bool
-    status: int | None = None
-
-    @property
-    def is_wrapper(self) -> bool:
-        """It is what cancel is pressed on."""
-        return self.role == "wrapper"
-
-    def ended(self) -> str:
-        """The event of its end, for whoever waits."""
-        return f"end of {self.held.identity}"
 
 
 class Watch:
     """One drill, from its opening to its end."""
 
     def __init__(
-        self, id: str, token: str, folder: Path, journal: Journal, workspace: WorkspaceWatch, terms: Terms, capabilities: Iterable[str]
+        self,
+        id: str,
+        token: str,
+        folder: Path,
+        journal: Journal,
+        workspace: WorkspaceWatch,
+        terms: Terms,
+        capabilities: Iterable[str],
+        plan: Plan,
     ) -> None:
         self.id = id
-        self.token = token
+        self.roll = Roll(token)
         self.folder = folder
         self.journal = journal
         self.workspace = workspace
         self.terms = terms
-        self.members: dict[Identity, Member] = {}
-        self.attempts: list[Attempt] = []
-        self.commands: list[Command] = []
-        self.found: dict[Identity, Held] = {}
         self.lifelines: list[Lifeline] = []
-        self.stamp = secrets.token_hex(12)
-        self.has_commands = False
-        self.has_helpers = False
         self.problems: list[str] = []
         self.reaped: list[Member] = []
         self.is_finished = False
-        self._capabilities = frozenset(capabilities)
+        self._plan = plan
+        self._barrier = Barrier(journal)
+        self._over = Over(self.roll, terms, plan)
+        self._covers(capabilities)
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._endless: set[asyncio.Task[None]] = set()
         self._waiters: list[tuple[str, asyncio.Future[bool]]] = []
         self._timers: list[asyncio.TimerHandle] = []
         self._over_timer: asyncio.TimerHandle | None = None
-        self._stray: list[str] = []
+        self._early: list[tuple[float, str, Callable[[], object]]] = []
         self._pressed_s: float | None = None
-        self._returned_s: float | None = None
         self._reported: str | None = None
+        self._is_delivered = False
+        self._goes_on: set[str] = set()
         self._handed_over = False
-        self._is_restarting = False
-        self._deadline_looked = False
-        self._quiet_since_s: float | None = None
-        self._worst_late_s = 0.0
         self._starters: dict[str, Identity] = {}
-        self._noting: asyncio.Task[None] | None = None
+        self._stopped: set[Identity] = set()
 
     # --- What happens -------------------------------------------------------------------------------------------------
 
     def joined(self, lifeline: Lifeline, message: Mapping[str, Any]) -> str:
-        """Take a process's hello and return the answer: ``go <attempt> work|look`` or ``refused …``."""
+        """Take a process's hello and return the answer: ``go <attempt> work|look`` or ``refused …``; none yet where it is held."""
         role = str(message.get("role", ""))
-        attempt = self._attempt_of(role, message)
+        attempt = self.roll.attempt_of(role, message)
         if attempt is None:
             return "refused its attempt is not known"
         held, by = lifeline.peer()
         lifeline.subject = str(held.identity) if held else ""
         said = {name: value for name, value in message.items() if name not in {"say", "token", "at_s"}}
-        said.update(role=role, attempt=attempt.id, said_at_s=message.get("at_s"))
+        said.update(role=role, attempt=attempt.id, run=attempt.run, said_at_s=message.get("at_s"))
         self.journal.add("lifeline", "hello", lifeline.subject, **said)
         if held is None:
             self.problem(f"a runner process ({role}) said hello and cannot be held: {by}")
             return f"refused it cannot be held by the recorder: {by}"
-        self._hold(Member(held, role, attempt), by)
+        self._hold(Member(held, role, attempt, has_input=message.get("stdin") == "open"), by)
         if role == "leader" and attempt.restarted:
             self._start(self._look_patiently("second-hello"))
-        elif role == "leader" and attempt is self.attempts[0] and (trouble := self.workspace.open(message)):
+        elif role == "leader" and self.roll.is_first(attempt) and (trouble := self.workspace.open(message)):
             self.problem(trouble)
+        answer = f"go {attempt.id} {'look' if attempt.restarted else 'work'}"
+        if message.get("held"):
+            self._barrier.arrive(lifeline, answer, "before its first handler")
+            answer = ""
         self.changed()
-        return f"go {attempt.id} {'look' if attempt.restarted else 'work'}"
+        return answer
 
     def said(self, lifeline: Lifeline, message: Mapping[str, Any]) -> None:
         """Take a message of a process that has said hello."""
         kind = str(message.get("say", "nonsense"))
         data = {name: value for name, value in message.items() if name not in {"say", "at_s"}}
         self.journal.add("lifeline", kind, lifeline.subject, said_at_s=message.get("at_s"), **data)
-        member = self.members.get(Identity.parse(lifeline.subject))
+        member = self.roll.members.get(Identity.parse(lifeline.subject))
         if member is None:
             return
-        if kind == "working":
-            member.works = True
+        if kind == "working" and data.get("then") == "stops":
+            self._start(self._stops(member))
+        elif kind == "working":
+            self._works(member)
             if member.attempt.restarted:
                 lifeline.say("end")
-            elif self.is_working() and self._pressed_s is None:
-                self._start(self.workspace.look("working"))
+        elif kind == "ready":
+            self._barrier.arrive(lifeline, "work", "before it works")
         elif kind == "unarmed":
             self.problem(f"the runner's {member.role} could not prove its habit {data.get('habit')!r}: {data.get('why')}")
-        elif kind == "notice" and self._pressed_s is None:
-            self._stray.append(f"{data.get('by')} to {member.role} {member.subject}, from pid {data.get('from_pid')}")
-        elif kind == "input-ended" and self._pressed_s is not None:
-            lifeline.say("notice")
+        elif kind == "notice":
+            stray = f"{data.get('by')} to {member.role} {member.subject}, from pid {data.get('from_pid')}"
+            self._since_press(_said_at_s(message), lambda: self._reached(member), stray)
+        elif kind == "input-ended":
+            member.has_input = False
+            self._since_press(_said_at_s(message), lambda: lifeline.say("notice"))
         elif kind == "found":
             member.attempt.has_looked = True
+        elif kind == "wrote" and self._pressed_s is not None and (not self.roll.alive() or self._over.has_looked_at_deadline):
+            self._goes_on.add(member.attempt.run)
         self.changed()
 
     def left(self, lifeline: Lifeline) -> None:
@@ -176,25 +137,24 @@ class Watch:
         if not self.is_finished:
             self.journal.add("lifeline", "closed", lifeline.subject)
 
-    def spawned(self, held: Held, output: Path, argv: list[str], *, is_helper: bool) -> Command:
+    def spawned(self, held: Held, output: Path, argv: list[str], *, role: str, run: str) -> Command:
         """A command runs for the adapter."""
-        has_wrapper = any(one.is_wrapper and one.restarted == self._is_restarting for one in self.commands)
-        role = "helper" if is_helper else "command" if has_wrapper else "wrapper"
-        command = Command(held, output, role, self._is_restarting)
-        self.commands.append(command)
-        self.has_commands = True
-        self.has_helpers = self.has_helpers or is_helper
-        self.journal.add("process-table", "spawned", str(held.identity), role=role, argv=argv, pid=held.identity.pid)
+        command = self.roll.spawned(held, output, role, run)
+        self.journal.add("process-table", "spawned", str(held.identity), role=command.role, argv=argv, pid=held.identity.pid, run=run)
         return command
 
     def exited(self, command: Command, status: int) -> None:
         """A command of the adapter has ended with this status (negative: by that signal)."""
         command.status = status
-        at_s = self.journal.add("process-table", f"{command.role}-exited", str(command.held.identity), status=status)
+        at_s = self.journal.add("process-table", f"{command.role}-exited", str(command.held.identity), status=status, run=command.run)
         if command.is_wrapper and not command.restarted and "exit" in self._capabilities:
             outcome = "succeeded" if status == 0 else "cancelled"
             detail = f"exit status {status}" if status >= 0 else f"ended by signal {-status}"
-            self.observed(at_s, "outcome", "answer", {"asked_at_s": at_s, "outcome": outcome, "by": "exit", "detail": detail})
+            told = {"asked_at_s": at_s, "outcome": outcome, "by": "exit", "detail": detail}
+            if command.run == FIRST:
+                self.observed(at_s, "outcome", "answer", told)
+            else:
+                self.observed(at_s, "outcome", "other-answer", {"run": command.run, **told})
         self.changed()
 
     def observed(self, at_s: float, witness: str, kind: str, data: dict[str, Any]) -> None:
@@ -202,19 +162,30 @@ class Watch:
         if self.is_finished:
             return
         self.journal.add(witness, kind, at_s=at_s, **data)
-        if witness == "adapter" and kind == "pressed" and self._pressed_s is None:
-            self._press(at_s)
-        elif witness == "adapter" and kind == "cancel-returned" and self._returned_s is None:
-            self._returned_s = at_s
-        elif witness == "adapter" and kind == "capabilities":
-            self._capabilities = frozenset(data["capabilities"])
-        elif witness == "adapter" and kind == "restarting":
-            self._is_restarting = True
+        if witness == "adapter":
+            self._adapter_did(at_s, kind, data)
         elif witness == "outcome" and kind == "answer" and data.get("outcome") in TERMINAL and self._reported is None:
             self._reported = str(data["outcome"])
+            self._over.is_reported = True
             if self._pressed_s is not None:
                 self._report(at_s)
         self.changed()
+
+    def _adapter_did(self, at_s: float, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "pressed" and self._pressed_s is None:
+            self._press(at_s)
+        elif kind == "pressed-again":
+            self._over.calls_under_way += 1
+        elif kind in {"cancel-returned", "cancel-again-returned"}:
+            self._over.calls_under_way -= 1
+        elif kind == "capabilities":
+            self._covers(data["capabilities"])
+        elif kind == "restarting":
+            self.roll.is_restarting = True
+        elif kind == "start-overdue":
+            self._barrier.release("start does not return while the runner is held")
+        elif kind == "other-judged":
+            self.look("bystander")
 
     def problem(self, what: str) -> None:
         """Something that keeps the drill from proving anything, in words for a person."""
@@ -223,49 +194,46 @@ class Watch:
 
     def was_late(self, seen: Lateness) -> None:
         """Note what the clock saw since the last time."""
-        self._worst_late_s = max(self._worst_late_s, seen.worst_s)
+        self._over.worst_late_s = max(self._over.worst_late_s, seen.worst_s)
         self.journal.add("clock", "lateness", since_s=round(seen.since_s, 6), worst_s=round(seen.worst_s, 6))
         if abs(seen.stepped_s) > STEP_AT_LEAST_S:
             self.journal.add("clock", "stepped", by_s=round(seen.stepped_s, 6))
 
+    def _covers(self, capabilities: Iterable[str]) -> None:
+        self._capabilities = frozenset(capabilities)
+        self._over.is_covered = bool(self._capabilities.intersection(OUTCOME_CAPABILITIES))
+
     # --- What is known ------------------------------------------------------------------------------------------------
-
-    def alive(self) -> list[Member]:
-        """The members that are not proven dead."""
-        return [member for member in self.members.values() if member.died_s is None]
-
-    def missing_roles(self) -> list[str]:
-        """Roles of the newest attempt that do not work yet; ``leader`` where no leader has come."""
-        if not self.attempts:
-            return ["leader"]
-        newest = self.attempts[-1]
-        missing = list(newest.roles)
-        for member in self.members.values():
-            if member.attempt is newest and member.works and member.died_s is None and member.role in missing:
-                missing.remove(member.role)
-        return missing
-
-    def is_working(self) -> bool:
-        """Every role of the newest attempt has proven its habits and works."""
-        return not self.missing_roles()
 
     def state(self) -> dict[str, Any]:
         """How things stand, in the shape that the plugin's side documents."""
-        newest = next((one for one in reversed(self.commands) if one.is_wrapper), None)
+        roll, wrapper, host = self.roll, self.roll.wrapper(), self.roll.host()
         return {
-            "working": self.is_working(),
-            "attempts": len(self.attempts),
-            "missing_roles": self.missing_roles(),
-            "alive": [{"subject": one.subject, "role": one.role, "attempt": one.attempt.id} for one in self.alive()],
-            "wrapper": newest and {"pid": newest.held.identity.pid, "exited": newest.status is not None, "status": newest.status},
-            "output": str(newest.output) if newest else "",
+            "working": roll.is_working(),
+            "held": self.is_held(),
+            "ended": roll.has_ended(),
+            "others": {run: self._state_of(run) for run in roll.tokens.values() if run != FIRST},
+            "attempts": sum(one.run == FIRST for one in roll.attempts),
+            "missing_roles": roll.missing_roles(),
+            "alive": [{"subject": one.subject, "role": one.role, "attempt": one.attempt.id} for one in roll.alive()],
+            "wrapper": wrapper and wrapper.as_dict(),
+            "host": host and host.as_dict(),
+            "output": roll.output(),
             "reported": self._reported,
-            "over": self._is_over(),
+            "over": self._over.is_over(),
             "handed_over": self._handed_over,
-            "stray": list(self._stray),
+            "stray": [stray for _, stray, _ in self._early if stray],
             "problems": list(self.problems),
-            "looked": sum(attempt.has_looked for attempt in self.attempts),
+            "looked": sum(attempt.has_looked for attempt in roll.attempts),
         }
+
+    def _state_of(self, run: str) -> dict[str, Any]:
+        roll = self.roll
+        return {"worked": roll.has_worked(run), "missing_roles": roll.missing_roles(run), "exited": roll.wrapper_has_exited(run)}
+
+    def is_held(self) -> bool:
+        """The leader is, or was, at its barrier; or it works, and had none."""
+        return self._barrier.was_reached or self.roll.is_working()
 
     # --- Waiting ------------------------------------------------------------------------------------------------------
 
@@ -285,7 +253,7 @@ class Watch:
         """Wake whoever waits for what has happened by now."""
         if self.journal.failure and self.journal.failure not in self.problems:
             self.problems.append(self.journal.failure)
-        self._note_quiet()
+        self._over.note_quiet()
         for event, waiter in self._waiters:
             if not waiter.done() and self._has_happened(event):
                 waiter.set_result(True)
@@ -293,64 +261,67 @@ class Watch:
             self._over_timer.cancel()
         if self._pressed_s is not None and any(event == "over" and not waiter.done() for event, waiter in self._waiters):
             now = time.monotonic()
-            self._over_timer = self._loop.call_later(max(0.001, self._ends_at_s(now) - now), self.changed)
+            self._over_timer = self._loop.call_later(max(0.001, self._over.ends_at_s(now) - now), self.changed)
 
     def _has_happened(self, event: str) -> bool:
-        name, _, or_exited = event.partition("-or-")
+        roll = self.roll
         if self.journal.failure or self.is_finished:
             return True
-        if or_exited and self._wrapper_has_exited(restarted=name.startswith("second")):
+        if any(event == one.ended() and one.status is not None for one in roll.commands):
             return True
-        if name == "working":
-            return self.is_working() or bool(self.problems)
-        if name == "second-working":
-            return any(attempt.restarted and attempt.has_looked for attempt in self.attempts)
-        if any(event == one.ended() and one.status is not None for one in self.commands):
+        name, _, or_exited = event.partition("-or-")
+        if name in _EVENTS:
+            has_exited = bool(or_exited) and roll.wrapper_has_exited(restarted=name.startswith("second"))
+            return has_exited or _EVENTS[name](self)
+        run, _, name = name.rpartition("-")
+        return self._has_happened_to(run, name, or_exited=bool(or_exited))
+
+    def _has_happened_to(self, run: str, what: str, *, or_exited: bool) -> bool:
+        """Whether another run of the drill is so far: ``working``, ``exited``, ``gone``, ``wrote`` (since the first one went)."""
+        roll = self.roll
+        if self.problems or ((or_exited or what == "exited") and roll.wrapper_has_exited(run)):
             return True
-        if name == "wrapper-exited":
-            return self._wrapper_has_exited(restarted=self._is_restarting)
-        return (name == "handover" and self._handed_over) or (name == "over" and self._is_over())
-
-    def _wrapper_has_exited(self, *, restarted: bool) -> bool:
-        return any(one.is_wrapper and one.restarted == restarted and one.status is not None for one in self.commands)
-
-    def _is_over(self) -> bool:
-        now = time.monotonic()
-        return self._pressed_s is not None and now >= self._ends_at_s(now)
-
-    def _ends_at_s(self, now: float) -> float:
-        """When the drill may end, as far as it can be said now; moves on while something is still missing."""
-        assert self._pressed_s is not None
-        if self._quiet_since_s is not None:
-            return self._quiet_since_s + self.terms.settle_s
-        deadline = self._pressed_s + self.terms.deadline_after_press_s
-        reference = deadline
-        ends = deadline + self.terms.settle_s if self.alive() or not self.members else 0.0
-        if self.alive() and not self._deadline_looked:
-            ends = max(ends, now + PAST_LIMIT_S)
-        if not self.alive() and self.members:
-            reference = max(member.died_s or 0.0 for member in self.members.values())
-        if not self._has_answered():
-            ends = max(ends, reference + self.terms.kill_within_s)
-        return ends + PAST_LIMIT_S + PAST_LIMIT_LATENESSES * self._worst_late_s
-
-    def _has_answered(self) -> bool:
-        covered = bool(self._capabilities.intersection(OUTCOME_CAPABILITIES))
-        return self._returned_s is not None and (self._reported is not None or not covered)
-
-    def _note_quiet(self) -> None:
-        is_quiet = self._pressed_s is not None and bool(self.members) and not self.alive() and self._has_answered()
-        if not is_quiet:
-            self._quiet_since_s = None
-        elif self._quiet_since_s is None:
-            self._quiet_since_s = time.monotonic()
+        if what == "working":
+            return roll.has_worked(run)
+        is_gone = roll.has_worked(run) and not roll.alive(run)
+        return (what in {"gone", "wrote"} and is_gone) or (what == "wrote" and run in self._goes_on)
 
     # --- Moments ------------------------------------------------------------------------------------------------------
 
     def _press(self, at_s: float) -> None:
-        self._pressed_s = at_s
+        self._pressed_s = self._over.pressed_s = at_s
+        early, self._early = self._early, []
+        for when_s, stray, act in early:
+            self._since_press(when_s, act, stray)
         self.look("pressed")
+        if self._plan.may_not_start:
+            self.journal.add("drill", "reached", what=self._how_far())
+            # A press that is lost leaves the run to go on as it would have; one that is not has come by then.
+            self._at(at_s + self.terms.delivery_s, lambda: self._barrier.release("the press had `delivery` to arrive"))
         self._at(at_s + self.terms.deadline_after_press_s, self._reach_deadline)
+
+    def _how_far(self) -> str:
+        if self._barrier.is_waiting:
+            return self._barrier.where
+        if not self.roll.of_run():
+            return "no runner yet"
+        return "working" if self.roll.is_working() else "said hello"
+
+    def _since_press(self, at_s: float, act: Callable[[], object], stray: str = "") -> None:
+        """Act on what came after the press; what is heard before the press is waits for it, whose word may come late.
+
+        ``stray`` says in words what came before the press and must not have.
+        """
+        if self._pressed_s is not None and at_s >= self._pressed_s:
+            act()
+        else:
+            self._early.append((at_s, stray, act))
+
+    def _reached(self, member: Member) -> None:
+        """The press has arrived, as a notice or as force."""
+        if self._pressed_s is not None and member.attempt.run == FIRST:
+            self._is_delivered = True
+            self.changed()
 
     def _report(self, at_s: float) -> None:
         self._start(self._look_patiently("reported"))
@@ -361,7 +332,7 @@ class Watch:
 
     def _reach_deadline(self) -> None:
         self.look("deadline")
-        self._deadline_looked = True
+        self._over.has_looked_at_deadline = True
         self._hand_over()
         self.changed()
 
@@ -376,24 +347,24 @@ class Watch:
         await self._look_patiently("handover")
         self.workspace.stamp("handover")
         await self.workspace.look("handover")
-        self._noting = self._start(self._note_changes())
+        self._endless.add(self._start(self._note_changes()))
         self.changed()
 
     async def _note_changes(self) -> None:
-        while self.alive() and not self.is_finished:
+        while self.roll.alive() and not self.is_finished:
             await asyncio.sleep(CHANGES_EVERY_S)
             await self.workspace.note_changes()
 
     def look(self, moment: str) -> list[process_table.Sight]:
         """Look at every member now, and note it."""
-        sights = [self._sight(member) for member in self.members.values()]
+        sights = [self._sight(member) for member in self.roll.members.values()]
         self._note_look(moment, sights)
         return sights
 
     async def _look_patiently(self, moment: str) -> None:
         """Look, and look again for a few milliseconds at what is alive: it may be on its way out."""
         at_s = time.monotonic()
-        members = [member for member in self.members.values() if not (moment == "second-hello" and member.attempt.restarted)]
+        members = [member for member in self.roll.members.values() if not (moment == "second-hello" and member.attempt.restarted)]
         sights = [self._sight(member) for member in members]
         while any(one.is_running for one in sights) and time.monotonic() < at_s + LOOK_AGAIN_FOR_S:
             await asyncio.sleep(0.002)
@@ -421,30 +392,24 @@ class Watch:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._endless.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.problem(f"the recorder could not finish a look: {error!r}")
 
     # --- Members ------------------------------------------------------------------------------------------------------
 
-    def _attempt_of(self, role: str, message: Mapping[str, Any]) -> Attempt | None:
-        if role != "leader":
-            return next((one for one in self.attempts if one.id == message.get("attempt")), None)
-        roles = [str(one) for one in message.get("roles") or ["leader"]]
-        attempt = Attempt(f"{self.token[:6]}-{len(self.attempts) + 1}", ["leader"] if self._is_restarting else roles, self._is_restarting)
-        self.attempts.append(attempt)
-        return attempt
-
     def _hold(self, member: Member, by: str) -> None:
         seen = self._sight(member)
         stat = process_table.read_stat(member.held.identity.pid)
         # A command that became the runner (exec) was started by the recorder, which is nobody's wrapper.
-        is_command = any(command.held.identity == member.held.identity for command in self.commands)
+        is_command = any(command.held.identity == member.held.identity for command in self.roll.commands)
         self.journal.add(
             "process-table",
             "held",
             member.subject,
             role=member.role,
             attempt=member.attempt.id,
+            run=member.attempt.run,
             ppid=seen.ppid,
             parent=seen.parent,
             pgid=seen.pgid,
@@ -454,29 +419,79 @@ class Watch:
             is_command=is_command,
         )
         # A leader that belongs to init by now was started by something that has ended, and has nobody left to wait for it.
-        if seen.parent and seen.ppid != 1 and member.role == "leader" and not is_command:
+        is_first_leader = member.role == "leader" and member.attempt.run == FIRST
+        if seen.parent and seen.ppid != 1 and is_first_leader and not is_command:
             self._starters[member.subject] = Identity.parse(seen.parent)
         # A process that connects twice says hello twice; it is one member.
-        if (known := self.members.get(member.held.identity)) is not None:
+        if (known := self.roll.members.get(member.held.identity)) is not None:
             self._loop.remove_reader(known.held.pidfd)
             known.held.release()
-        self.members[member.held.identity] = member
+        self.roll.members[member.held.identity] = member
         self._loop.add_reader(member.held.pidfd, self._died, member)
-        self._quiet_since_s = None
+        self._over.disturb()
+
+    def _works(self, member: Member) -> None:
+        self.roll.works(member)
+        is_first = member.attempt.run == FIRST and not member.attempt.restarted
+        if is_first and self.roll.is_working() and self._pressed_s is None:
+            self._start(self.workspace.look("working"))
+
+    async def _stops(self, member: Member) -> None:
+        """A process that is about to stop itself works once it has; from then on it is read from outside."""
+        if not await stopped.until_stopped(member.held):
+            if not self.is_finished and member.died_s is None:
+                self.problem(f"the runner's {member.role} said that it stops itself, and was not seen stopped")
+            return
+        self._read_from_outside(member)
+        self._works(member)
+        self.changed()
+
+    def see_stopped(self, table: Mapping[int, process_table.Stat]) -> None:
+        """See who of the runs was stopped, by whomever: it cannot tell of its notices."""
+        for member in self.roll.living():
+            stat = table.get(member.held.identity.pid)
+            if stat is not None and stat.identity == member.held.identity and stat.state in "Tt":
+                self._read_from_outside(member)
+
+    def _read_from_outside(self, member: Member) -> None:
+        if member.held.identity not in self._stopped:
+            self._stopped.add(member.held.identity)
+            self.journal.add("process-table", "stopped", member.subject)
+            self._endless.add(self._start(self._read_while_stopped(member)))
+
+    async def _read_while_stopped(self, member: Member) -> None:
+        await stopped.see_notices(member, lambda signals: self._signals_wait(member, signals), lambda: self._unread_input_ended(member))
+        self._stopped.discard(member.held.identity)
+
+    def _signals_wait(self, member: Member, signals: list[str]) -> None:
+        at_s = self.journal.add("process-table", "pending", member.subject, signals=signals)
+        stray = f"{' and '.join(signals)} to {member.role} {member.subject}, which is stopped"
+        self._since_press(at_s, lambda: self._reached(member), stray)
+
+    def _unread_input_ended(self, member: Member) -> None:
+        at_s = time.monotonic()
+
+        def note() -> None:
+            self.journal.add("process-table", "input-ended", member.subject, at_s=at_s)
+            self._reached(member)
+
+        # An input that ends before cancel is pressed says nothing about it.
+        self._since_press(at_s, note)
 
     def _died(self, member: Member) -> None:
         self._loop.remove_reader(member.held.pidfd)
         member.died_s = self.journal.add("process-table", "died", member.subject, role=member.role, attempt=member.attempt.id)
-        if self._handed_over and not self.alive():
+        if self._handed_over and member.attempt.run == FIRST and not self.roll.alive():
             self.workspace.stamp("gone")
             self._start(self.workspace.note_changes("gone"))
+        self._since_press(member.died_s, lambda: self._reached(member))
         self.changed()
 
     # --- The end ------------------------------------------------------------------------------------------------------
 
     async def last_looks(self) -> None:
         """What is looked at before anything is ended."""
-        await asyncio.gather(*(self._tasks - {self._noting}), return_exceptions=True)
+        await asyncio.gather(*(self._tasks - self._endless), return_exceptions=True)
         self.look("end")
         self.workspace.stamp("end")
         await self.workspace.note_changes("end")
@@ -496,3 +511,22 @@ class Watch:
         self.journal.close()
         self.workspace.close()
         self.changed()
+
+
+def _said_at_s(message: Mapping[str, Any]) -> float:
+    """When a process said something, by its own word where it gave one."""
+    at_s = message.get("at_s")
+    return float(at_s) if isinstance(at_s, (int, float)) else time.monotonic()
+
+
+_EVENTS: dict[str, Callable[[Watch], bool]] = {
+    "working": lambda watch: watch.roll.is_working() or bool(watch.problems),
+    "held": lambda watch: watch.is_held() or bool(watch.problems),
+    "ended": lambda watch: watch.roll.has_ended() or bool(watch.problems),
+    "delivered": lambda watch: watch._is_delivered,
+    "wrapper-exited": lambda watch: watch.roll.wrapper_has_exited(restarted=watch.roll.is_restarting),
+    "handover": lambda watch: watch._handed_over,
+    "over": lambda watch: watch._over.is_over(),
+    "second-working": lambda watch: any(attempt.restarted and attempt.has_looked for attempt in watch.roll.attempts),
+}
+"""What can be waited for, by name; the plugin's side says what each means."""

@@ -27,20 +27,20 @@ class WorkspaceWatch:
         self._looking = asyncio.Lock()
 
     def open(self, hello: Mapping[str, Any]) -> str:
-        """Take the leader's word for where it is, but only as far as device and inode agree; returns a problem, or ``""``."""
-        folder = str(hello.get("cwd", ""))
-        try:
-            status = os.stat(folder)
-        except OSError as error:
-            self._journal.add("workspace", "missing", path=folder)
-            return f"the runner's working folder {folder} cannot be read: {error.strerror}"
-        if (status.st_dev, status.st_ino) != (hello.get("cwd_dev"), hello.get("cwd_ino")):
-            self._journal.add("workspace", "missing", path=folder)
-            return f"the runner's working folder {folder} is another one here (a mount namespace?), so it is not watched"
+        """Take the leader's word for where it is, but only as far as device and inode agree; returns a problem, or ``""``.
+
+        In a mount namespace it may find the offered workspace at another path: then that one is what it means.
+        """
+        told, meant = str(hello.get("cwd", "")), (hello.get("cwd_dev"), hello.get("cwd_ino"))
+        folder = next((path for path in (told, str(self._offered)) if _inode(path) == meant), None)
+        if folder is None:
+            self._journal.add("workspace", "missing", path=told)
+            return f"the runner's working folder {told} {_why_not(told)}"
+        dev, ino = meant
         self._folder = folder
         offered = _same_folder(folder, self._offered)
         marked = os.path.exists(os.path.join(folder, folders.MARKER))
-        self._journal.add("workspace", "opened", path=folder, dev=status.st_dev, ino=status.st_ino, offered=offered, marked=marked)
+        self._journal.add("workspace", "opened", path=folder, dev=dev, ino=ino, offered=offered, marked=marked)
         try:
             self._stamp = workspace.Stamp(folder)
         except OSError as error:
@@ -103,3 +103,19 @@ def _same_folder(path: str, other: Path) -> bool:
         return os.path.samefile(path, other)
     except OSError:
         return False
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _why_not(path: str) -> str:
+    try:
+        os.stat(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "is another one here (a mount namespace?), so it is not watched"

@@ -54,9 +54,10 @@ def _clause(row: ClauseRow) -> tuple[str, str, str]:
 
 
 def _scenario(row: Scenario) -> tuple[str, str, str, str]:
-    own = [clause for clause in row.clauses if clause not in AFTER_PRESS]
-    judged = ["after a press"] if set(AFTER_PRESS) <= set(row.clauses) else []
-    act = "cancel" if row.act is Act.CANCEL else row.act.value
+    is_after_press = set(AFTER_PRESS) <= set(row.clauses)
+    own = [clause for clause in row.clauses if not (is_after_press and clause in AFTER_PRESS)]
+    judged = ["after a press"] if is_after_press else []
+    act = "cancel" if row.act is Act.CANCEL else row.act.words
     name = f"`{row.id}`"
     return f"**{name}**" if row.is_core else name, row.what, act, ", ".join([*judged, *(f"`{clause}`" for clause in own)])
 

@@ -1,4 +1,4 @@
-"""Words for ``cancelcontract list``: the scenarios with their time, and the clauses with the scenarios that judge them. Pure."""
+"""Words for ``cancelcontract list``: the scenarios with their time, the clauses, and the ladders by which platforms press. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Protocol
 from pytest_cancelcontract.scenarios import AFTER_PRESS, Act, Scenario
 from pytest_cancelcontract.terms import TERM_NAMES, Terms
 
+_STARTS_AGAIN = frozenset({Act.CANCEL_THEN_RESTART, Act.CANCEL_THEN_NEXT_TASK})
+_WATCHES_FOR_RETRY = frozenset({Act.CANCEL_THEN_WATCH, Act.CANCEL_AT_START})
 _START_S = 0.5
 """What a start of the runner usually takes, the wrapper's own share left out."""
 
@@ -23,17 +25,30 @@ class _Row(Protocol):
     def check(self) -> object | None: ...
 
 
+class _Ladder(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def steps(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+
+
 def expected_s(scenario: Scenario, terms: Terms) -> float:
     """About how long the drill of a wrapper that keeps the contract takes, in seconds."""
     waits_s = terms.grace_s if scenario.is_deaf else terms.cleanup_s if scenario.cleans_up else 0.0
-    runs = 2 if scenario.act is Act.CANCEL_THEN_RESTART else 1
-    return runs * _START_S + waits_s + terms.settle_s
+    settles_s = terms.retry_s if scenario.act in _WATCHES_FOR_RETRY else 0.0
+    return scenario.starts * _START_S + waits_s + len(scenario.moments) * terms.settle_s + settles_s
 
 
 def longest_s(scenario: Scenario, terms: Terms) -> float:
     """The most that the drill waits from cancel on, in seconds, whatever the wrapper does."""
-    restart_s = terms.start_s if scenario.act is Act.CANCEL_THEN_RESTART else 0.0
-    return terms.deadline_after_press_s + terms.kill_within_s + terms.settle_s + restart_s
+    each_s = terms.deadline_after_press_s + terms.kill_within_s + terms.settle_s
+    later_s = terms.start_s if scenario.act in _STARTS_AGAIN else 0.0
+    watched_s = terms.retry_s if scenario.act in _WATCHES_FOR_RETRY else 0.0
+    return len(scenario.moments) * (each_s + watched_s) + later_s
 
 
 def scenario_lines(scenarios: Sequence[Scenario], terms: Terms) -> list[str]:
@@ -63,3 +78,15 @@ def clause_lines(clauses: Sequence[_Row]) -> list[str]:
 
 def _later(row: _Row) -> str:
     return " (not judged in this release)" if row.check is None else ""
+
+
+def ladder_lines(ladders: Sequence[_Ladder]) -> list[str]:
+    """The platforms' ladders: the steps as one would spell them out, where they go there, and the page that says so."""
+    width = max((len(row.name) for row in ladders), default=0) + 1
+    lines = [
+        "ladders for --with (signals to the wrapper's own process, and the seconds between them; @'INT 2 TERM 1 KILL' is one's own)",
+        "",
+    ]
+    for row in ladders:
+        lines += [f"  {'@' + row.name:<{width}}  {row.steps}", f"  {'':<{width}}  {row.about}", f"  {'':<{width}}  {row.source}"]
+    return lines

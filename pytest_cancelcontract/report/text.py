@@ -96,11 +96,17 @@ def summary(rows: Sequence[Row]) -> list[str]:
         return []
     table: list[tuple[str, ...]] = [_COLUMNS, *(_cells(row) for row in rows)]
     if len({row.get("test") for row in rows}) > 1:
-        names = ["test", *(str(row.get("test", "")).rpartition("/")[2] for row in rows)]
+        names = ["test", *(_without_folders(str(row.get("test", ""))) for row in rows)]
         table = [(name, *cells) for name, cells in zip(names, table, strict=True)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
     return [*lines, *_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
+
+
+def _without_folders(nodeid: str) -> str:
+    """``test_x.py::test_it[a/b]`` of a node id; a parameter's own slashes stay."""
+    path, colons, name = nodeid.partition("::")
+    return f"{path.rpartition('/')[2]}{colons}{name}"
 
 
 def _cells(row: Row) -> tuple[str, ...]:

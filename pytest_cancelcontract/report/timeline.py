@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pytest_cancelcontract.history import TERMINAL, History, Observation
@@ -22,13 +22,18 @@ def timeline(history: History) -> list[str]:
     if pressed is None:
         return []
     roles = _roles(history)
-    moments = [_Moment(pressed.at_s, f"pressed ({pressed.data.get('how') or 'cancel'})")]
+    reached = history.first("drill", "reached")
+    where = f", {reached.data.get('what')}" if reached else ""
+    moments = [_Moment(pressed.at_s, f"pressed ({pressed.data.get('how') or 'cancel'}){where}")]
     for part in (
-        _before(history, pressed),
+        _works(history, roles, pressed),
         _noticed(history, roles, pressed),
+        _stopped(history, roles),
         _gone(history, roles, pressed),
         _told(history),
-        _limits(history, pressed),
+        _others_started(history),
+        _others_seen(history, roles),
+        _limits(history, roles, pressed),
     ):
         moments.extend(part)
     moments.sort()
@@ -36,24 +41,41 @@ def timeline(history: History) -> list[str]:
 
 
 def _roles(history: History) -> dict[str, str]:
-    """``"leader (pid 4711)"`` by subject, for every process of the run; the second attempt's are marked as such."""
-    first = _first_attempt(history)
+    """``"leader (pid 4711)"`` by subject, for every process of the drill; those of another run or attempt are marked as such."""
+    first = next((seen.data.get("attempt") for seen in history.of("lifeline", "hello") if _run(seen) == "first"), None)
+    restarting = history.first("adapter", "restarting")
     roles = {}
     for hello in history.of("lifeline", "hello"):
-        again = "" if hello.data.get("attempt") == first else " of the second run"
-        roles[hello.subject] = f"{hello.data.get('role', 'process')}{again} (pid {hello.subject.partition(':')[0]})"
+        again = " of the second run" if restarting is not None and hello.at_s >= restarting.at_s else _REVIVED
+        of = _OTHERS.get(_run(hello), "" if hello.data.get("attempt") == first else again)
+        roles[hello.subject] = f"{hello.data.get('role', 'process')}{of} (pid {hello.subject.partition(':')[0]})"
     return roles
 
 
-def _first_attempt(history: History) -> object:
-    hello = history.first("lifeline", "hello")
-    return None if hello is None else hello.data.get("attempt")
+_REVIVED = " of a new attempt"
+_OTHERS = {"bystander": " of the bystander", "next": " of the next task"}
 
 
-def _before(history: History, pressed: Observation) -> Iterator[_Moment]:
-    works = [seen for seen in history.of("lifeline", "working") if seen.at_s <= pressed.at_s]
-    if works:
-        yield _Moment(works[-1].at_s, "the runner works, with all its processes")
+def _run(seen: Observation) -> str:
+    """Which run of the drill this is about."""
+    return str(seen.data.get("run") or "first")
+
+
+def _works(history: History, roles: dict[str, str], pressed: Observation) -> Iterator[_Moment]:
+    runs = {hello.subject: _run(hello) for hello in history.of("lifeline", "hello")}
+    works = [seen for seen in history.of("lifeline", "working") if runs.get(seen.subject, "first") == "first"]
+    before = [seen for seen in works if seen.at_s <= pressed.at_s]
+    if before:
+        yield _Moment(before[-1].at_s, "the runner works, with all its processes")
+    for seen in works[len(before) :]:
+        yield _Moment(seen.at_s, f"{roles.get(seen.subject, 'a process')} works")
+    for hello in history.of("lifeline", "hello"):
+        if roles[hello.subject].partition(" (")[0].endswith(_REVIVED):
+            yield _Moment(hello.at_s, f"{roles[hello.subject]} began by itself")
+    for seen in history.of("lifeline", "ready"):
+        yield _Moment(seen.at_s, f"{roles.get(seen.subject, 'a process')} is held, before it works")
+    for seen in history.of("drill", "released"):
+        yield _Moment(seen.at_s, f"{roles.get(seen.subject, 'the runner')} is let go on: {seen.data.get('why')}")
 
 
 def _noticed(history: History, roles: dict[str, str], pressed: Observation) -> Iterator[_Moment]:
@@ -68,6 +90,18 @@ def _noticed(history: History, roles: dict[str, str], pressed: Observation) -> I
         yield _Moment(notice.at_s, f"{roles.get(notice.subject, 'a process')} noticed {by}{early}")
 
 
+def _stopped(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
+    """What was read from outside of a process that is stopped, and can tell nothing itself."""
+    for seen in history.of("process-table", "stopped", "pending", "input-ended"):
+        name = roles.get(seen.subject, "a process")
+        if seen.kind == "stopped":
+            yield _Moment(seen.at_s, f"{name} is stopped")
+        elif seen.kind == "pending":
+            yield _Moment(seen.at_s, f"{' and '.join(seen.data.get('signals') or ['a signal'])} waits for {name}, which is stopped")
+        else:
+            yield _Moment(seen.at_s, f"the input of {name}, which is stopped, has ended")
+
+
 def _gone(history: History, roles: dict[str, str], pressed: Observation) -> Iterator[_Moment]:
     said_goodbye = {seen.subject for seen in history.of("lifeline", "goodbye")}
     for died in history.of("process-table", "died"):
@@ -75,40 +109,78 @@ def _gone(history: History, roles: dict[str, str], pressed: Observation) -> Iter
             how = "ended by itself" if died.subject in said_goodbye else "was killed"
             yield _Moment(died.at_s, f"{roles[died.subject]} is gone, {how}")
     for ended in history.of("process-table", "wrapper-exited"):
-        yield _Moment(ended.at_s, f"the wrapper exited with status {ended.data.get('status')}")
+        yield _Moment(ended.at_s, f"the wrapper{_OTHERS.get(_run(ended), '')} exited with status {ended.data.get('status')}")
+    for ended in history.of("process-table", "host-exited"):
+        yield _Moment(ended.at_s, f"the process that hosts the adapter exited with status {ended.data.get('status')}")
     wrote = [seen for seen in history.of("lifeline", "wrote") if seen.at_s >= pressed.at_s]
     if wrote:
         yield _Moment(wrote[-1].at_s, f"last write reported, by {roles.get(wrote[-1].subject, 'a process')}: {wrote[-1].data.get('path')}")
 
 
 def _told(history: History) -> Iterator[_Moment]:
-    for returned in history.of("adapter", "cancel-returned"):
+    for again in history.of("adapter", "pressed-again"):
+        yield _Moment(again.at_s, f"pressed again ({again.data.get('how') or 'cancel'})")
+    for returned in history.of("adapter", "cancel-returned", "cancel-again-returned"):
+        call = "the cancel call" if returned.kind == "cancel-returned" else "the second cancel call"
         error = returned.data.get("error")
-        yield _Moment(returned.at_s, f"the cancel call failed: {error}" if error else "the cancel call returned")
+        yield _Moment(returned.at_s, f"{call} failed: {error}" if error else f"{call} returned")
+    before = None
     for answer in history.of("outcome", "answer"):
-        if answer.data.get("outcome") in TERMINAL:
-            yield _Moment(answer.at_s, f"outcome reported: {answer.data['outcome']}")
-            break
+        outcome = answer.data.get("outcome")
+        if before is None and outcome in TERMINAL:
+            yield _Moment(answer.at_s, f"outcome reported: {outcome}")
+            before = outcome
+        elif before not in {None, outcome}:
+            yield _Moment(answer.at_s, f"the outcome is another one: {outcome}")
+            before = outcome
     for restarting in history.of("adapter", "restarting"):
         yield _Moment(restarting.at_s, "the same task is started again")
 
 
-def _limits(history: History, pressed: Observation) -> Iterator[_Moment]:
+def _others_started(history: History) -> Iterator[_Moment]:
+    for seen in history.of("adapter", "other-starting", "other-started", "other-not-up"):
+        name = _NAMES.get(_run(seen), "another run")
+        if seen.kind == "other-starting":
+            yield _Moment(seen.at_s, f"{name} is started")
+        elif seen.kind == "other-not-up":
+            yield _Moment(seen.at_s, f"{name} did not come up: {seen.data.get('why')}")
+        elif seen.data.get("error"):
+            yield _Moment(seen.at_s, f"{name} could not be started: {seen.data['error']}")
+
+
+def _others_seen(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
+    """How the bystander stood before the drill let it go, and the outcomes of the other runs."""
+    came = (*history.of("lifeline", "hello"), *history.of("process-table", "held"))
+    bystanders = {seen.subject for seen in came if _run(seen) == "bystander"}
+    for look in history.of("process-table", "look"):
+        if look.data.get("moment") == "bystander":
+            stands = [one for one in look.data.get("processes", ()) if one.get("subject") in bystanders and one.get("alive")]
+            alive = [f"{_name(one, roles)}, state {one.get('state')}" for one in stands]
+            yield _Moment(look.at_s, f"the bystander is let go; alive until then: {', '.join(alive) or 'nothing of it'}")
+    for run, name in _NAMES.items():
+        told = [seen for seen in history.of("outcome", "other-answer") if _run(seen) == run]
+        if shown := next((seen for seen in told if seen.data.get("outcome") in TERMINAL), told[-1] if told else None):
+            yield _Moment(shown.at_s, f"outcome of {name}: {shown.data.get('outcome')}")
+
+
+_NAMES = {"bystander": "the bystander", "next": "the next task"}
+
+
+def _limits(history: History, roles: dict[str, str], pressed: Observation) -> Iterator[_Moment]:
     terms = history.header.get("terms", {})
     try:
         limit = sum(float(terms[name]["value"]) for name in ("delivery", "grace", "kill_within"))
     except (KeyError, TypeError, ValueError):
         return
     looks = [look for look in history.of("process-table", "look") if look.data.get("moment") == "deadline"]
-    alive = _alive(looks[-1].data.get("processes", ())) if looks else None
+    alive = [_name(seen, roles) for seen in looks[-1].data.get("processes", ()) if seen.get("alive")] if looks else None
     words = "" if alive is None else f"; alive: {', '.join(alive)}" if alive else "; nothing is alive"
     yield _Moment(pressed.at_s + limit, f"the deadline{words}")
 
 
-def _alive(processes: Iterable[dict[str, object]]) -> list[str]:
-    return [
-        f"{seen.get('role') or 'process'} (pid {str(seen.get('subject')).partition(':')[0]})" for seen in processes if seen.get("alive")
-    ]
+def _name(seen: dict[str, object], roles: dict[str, str]) -> str:
+    subject = str(seen.get("subject"))
+    return roles.get(subject) or f"{seen.get('role') or 'process'} (pid {subject.partition(':')[0]})"
 
 
 def _fewest(moments: list[_Moment]) -> list[_Moment]:

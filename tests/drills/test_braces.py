@@ -114,8 +114,6 @@ def test_a_bad_outcome_map_is_refused_with_its_origin(text: str) -> None:
         ),
         pytest.param({}, "got neither", id="nothing to start"),
         pytest.param({"command": "a {runner}", "start": "b {runner}"}, "got both", id="two things to start"),
-        pytest.param({"command": "a {runner}", "cancel_with": "@docker"}, "a ladder (@docker from", id="a ladder"),
-        pytest.param({"command": "a {runner}", "cancel_with": "@INT 2 KILL"}, "not in this release", id="a longer ladder"),
         pytest.param({"command": "a {runner}", "cancel_with": "stop {id}"}, "unknown brace {id}", id="an id where there is none"),
         pytest.param(
             {"start": "a {runner}", "cancel_with": "stop {wrapper_pid}"}, "unknown brace {wrapper_pid}", id="a pid where there is none"
@@ -153,7 +151,7 @@ def test_what_a_command_adapter_can_tell_depends_on_its_commands(arguments: dict
 
 
 def _run(folder: Path, spawned: list[tuple[list[str], Path, dict[str, str]]], *, stall_after: float | None = None) -> Run:
-    def spawn(argv: object, cwd: Path, env: object) -> Spawned:
+    def spawn(argv: object, cwd: Path, env: object, _role: str) -> Spawned:
         spawned.append((list(argv), cwd, dict(env)))  # type: ignore[call-overload]
         return Spawned(1, 2, folder / "output")
 
@@ -171,8 +169,8 @@ def test_without_a_workspace_word_the_wrapper_starts_in_the_workspace(tmp_path: 
 def test_a_shim_stands_in_front_of_the_path(tmp_path: Path) -> None:
     spawned: list[tuple[list[str], Path, dict[str, str]]] = []
     CommandAdapter("wrap", shims=("claude",)).start(_run(tmp_path, spawned))
-    assert spawned[0][2]["PATH"] == f"{tmp_path / 'shim' / 'claude'}:/bin"
-    assert (tmp_path / "shim" / "claude" / "claude").exists()
+    assert spawned[0][2]["PATH"] == f"{tmp_path / 'shim' / 'r1' / 'claude'}:/bin"
+    assert (tmp_path / "shim" / "r1" / "claude" / "claude").exists()
 
 
 def test_a_stall_limit_that_has_no_value_cannot_be_handed_on(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_cancelcontract.adapters.driver import Driver, Question
+from pytest_cancelcontract.adapters.driver import Driver, Question, Returned
 from pytest_cancelcontract.adapters.protocol import Adapter, Outcome, call_left_s
 from pytest_cancelcontract.run import Run
 
@@ -160,12 +161,61 @@ def test_what_is_done_around_a_call_is_done_in_its_thread_and_in_order(drivers: 
         threads.add(threading.current_thread().name)
         order.append(f"before, calls made: {len(adapter.seen)}")
 
-    def after(error: str | None) -> None:
-        order.append(f"after, calls made: {len(adapter.seen)}, error: {error}")
+    def after(returned: Returned) -> None:
+        order.append(f"after, calls made: {len(adapter.seen)}, error: {returned.error}")
 
     assert driver.begin(Question("cancel", handle), within_s=5, before=before, after=after).answer().error is None
     assert order == ["before, calls made: 1", "after, calls made: 2, error: None"]
     assert threads == {"cancelcontract-cancel"}
+
+
+class _Undocumented(BaseException):
+    """Somebody's own, below everything that is meant to be caught."""
+
+
+@pytest.mark.parametrize(
+    ("error", "is_clean"),
+    [
+        (ValueError("no such job"), True),
+        (SystemExit(1), False),
+        (KeyboardInterrupt(), False),
+        (asyncio.CancelledError(), False),
+        (concurrent.futures.CancelledError(), False),
+        (_Undocumented(), False),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_error_is_clean_where_it_is_an_ordinary_exception(
+    error: BaseException, is_clean: bool, is_async: bool, drivers: list[Driver]
+) -> None:
+    class Raises(Plain):
+        def cancel(self, handle: str) -> None:
+            raise error
+
+    class RaisesOnLoop(Plain):
+        async def cancel(self, handle: str) -> None:  # type: ignore[override]
+            raise error
+
+    driver, handle = _started(RaisesOnLoop() if is_async else Raises(), drivers)
+    seen: list[Returned] = []
+    answer = driver.begin(Question("cancel", handle), within_s=5, after=seen.append).answer()
+    assert [(one.error, one.is_clean, one.at_s) for one in seen] == [(answer.error, is_clean, answer.ended_s)]
+
+
+def test_disrupting_says_how(drivers: list[Driver]) -> None:
+    class CanFreeze(Plain):
+        def disrupt(self, handle: str, how: str) -> None:
+            self.seen.append((how, handle))
+
+        def recover(self, handle: str) -> None:
+            self.seen.append(("recover", handle))
+
+    adapter = CanFreeze()
+    driver, handle = _started(adapter, drivers)
+    assert driver.ask(Question("disrupt", handle, how="freeze"), within_s=5).error is None
+    assert driver.ask(Question("recover", handle), within_s=5).error is None
+    assert adapter.seen[1:] == [("freeze", "the handle"), ("recover", "the handle")]
+    assert driver.capabilities() == ("outcome", "disrupt", "recover")
 
 
 def test_coroutines_share_one_loop_that_ends_with_the_driver() -> None:

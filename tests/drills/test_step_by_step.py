@@ -15,7 +15,10 @@ import pytest
 from pytest_cancelcontract.assertions import (
     ContractBroken,
     ContractInconclusive,
+    assert_bystander_unharmed,
+    assert_cancel_any_time,
     assert_cancel_delivered,
+    assert_cancel_idempotent,
     assert_fresh_start,
     assert_grace_bounded,
     assert_heartbeat_steady,
@@ -168,6 +171,76 @@ def test_a_second_run_in_a_new_workspace_is_fresh(make: Make, queue: _Queue, rea
             queue.enqueue(drill.run, cwd=fresh)
     assert_fresh_start(drill)
     read()
+
+
+def test_cancel_twice_has_two_presses_and_no_third(make: Make, queue: _Queue, read: Read) -> None:
+    with make("cancel-twice") as drill:
+        queue.enqueue(drill.run)
+        drill.until_working()
+        with drill.pressing():
+            os.killpg(queue.children[0].pid, signal.SIGTERM)
+        with drill.pressing():
+            queue.cancel()
+        with pytest.raises(DrillMisused, match="was entered already"), drill.pressing():
+            pass
+        drill.until_over()
+        assert_cancel_idempotent(drill)
+    kinds = [seen.kind for seen in read().of("adapter")]
+    assert kinds[-4:] == ["pressed", "cancel-returned", "pressed-again", "cancel-again-returned"]
+
+
+def test_a_bystander_that_the_test_starts_itself(make: Make, queue: _Queue, read: Read) -> None:
+    with make("bystander") as drill:
+        queue.enqueue(drill.run)
+        other = drill.another()
+        assert other.workspace != drill.run.workspace
+        queue.enqueue(other)
+        drill.until_working()
+        drill.until_another_works()
+        with pytest.raises(DrillMisused, match="two runs at most"):
+            drill.another()
+        with drill.pressing():
+            queue.cancel()
+        drill.until_over()
+        assert_bystander_unharmed(drill)
+    read()
+
+
+def test_a_run_that_ended_by_itself_is_cancelled_afterwards(make: Make, queue: _Queue, read: Read) -> None:
+    queue.final = "DONE"
+    with make("cancel-after-end") as drill:
+        queue.enqueue(drill.run)
+        drill.watch(queue.state, {"DONE": "succeeded"})
+        with pytest.raises(DrillMisused, match=r"until_ended\(\) is missing"), drill.pressing():
+            pass
+        drill.until_ended()
+        with drill.pressing():
+            pass
+        drill.until_over()
+        assert_cancel_any_time(drill)
+    read()
+
+
+def test_a_press_before_anything_works(make: Make, queue: _Queue, read: Read) -> None:
+    with make("cancel-at-start") as drill:
+        queue.enqueue(drill.run)
+        drill.watch(queue.state, {"REVOKED": "cancelled"})
+        with drill.pressing():
+            queue.cancel()
+        drill.until_over()
+        assert_cancel_any_time(drill)
+    read()
+
+
+def test_steps_that_a_scenario_does_not_have_are_refused(make: Make, queue: _Queue) -> None:
+    with make("deaf") as drill:
+        queue.enqueue(drill.run)
+        with pytest.raises(DrillMisused, match="belongs to cancel-after-end"):
+            drill.until_ended()
+        with pytest.raises(DrillMisused, match="deaf has one run only"):
+            drill.another()
+    with pytest.raises(DrillMisused, match="next-task cannot be run step by step"):
+        make("next-task")
 
 
 def test_a_press_that_raises_is_noted_and_raised(make: Make, queue: _Queue, read: Read) -> None:

@@ -19,8 +19,11 @@ TOKEN, FIRST, SECOND = "k3f9", "k3f9-1", "k3f9-2"
 STARTER = "50:9"
 LEADER = "4700:1000"
 SECOND_LEADER = "4800:3000"
+BYSTANDER = "4750:1100"
+NEXT_LEADER = "4850:3100"
+REVIVED = "4900:3200"
 WORKSPACE = "/drill/work/workspace"
-_PIDS = {"leader": LEADER, "deaf-child": "4711:1001", "daemon": "4712:1002", "successor": "4713:1003"}
+_PIDS = {"leader": LEADER, "deaf-child": "4711:1001", "daemon": "4712:1002", "successor": "4713:1003", "slow-child": "4714:1004"}
 
 KEPT, BROKEN, INCONCLUSIVE, NOT_COVERED = Verdict.KEPT, Verdict.BROKEN, Verdict.INCONCLUSIVE, Verdict.NOT_COVERED
 
@@ -95,6 +98,11 @@ def look(moment: str, at_s: float, *rows: Mapping[str, Any], starter_alive: bool
     return saw("process-table", "look", at_s, moment=moment, processes=[dict(one) for one in rows], starter_alive=starter_alive)
 
 
+def exited(at_s: float, status: int, *, of: str = "wrapper", run: str = "first") -> Observation:
+    """A command of the adapter's, or the process that hosts it, has ended (negative: by that signal)."""
+    return saw("process-table", f"{of}-exited", at_s, "50:9" if of == "wrapper" else "40:8", status=status, run=run)
+
+
 # --- The others -------------------------------------------------------------------------------------------------------
 
 
@@ -103,9 +111,19 @@ def pressed(at_s: float = 0.0) -> Observation:
     return saw("adapter", "pressed", at_s, trigger=True, how="adapter.cancel")
 
 
-def returned(at_s: float, error: str | None = None) -> Observation:
+def returned(at_s: float, error: str | None = None, *, clean: bool = True) -> Observation:
     """The cancel call has returned."""
-    return saw("adapter", "cancel-returned", at_s, error=error)
+    return saw("adapter", "cancel-returned", at_s, error=error, clean=clean)
+
+
+def pressed_again(at_s: float) -> Observation:
+    """Cancel is pressed a second time."""
+    return saw("adapter", "pressed-again", at_s, how="adapter.cancel")
+
+
+def returned_again(at_s: float, error: str | None = None, **clean: bool) -> Observation:
+    """The second cancel call has returned; without ``clean`` nobody knows whether its error is an ordinary one."""
+    return saw("adapter", "cancel-again-returned", at_s, error=error, **clean)
 
 
 def answer(at_s: float, outcome: str = "cancelled", *, by: str = "wait", asked_s: float | None = None, detail: str = "") -> Observation:
@@ -188,7 +206,7 @@ def story(
     def rows(at_s: float) -> list[dict[str, Any]]:
         return [_row_at(role, fate, at_s, role in own_session) for role, fate in fates.items()]
 
-    seen = [*clock(-2.0, over + 0.5, late), *_start_of(fates, own_session), pressed(), look("pressed", 0.0, *rows(0.0))]
+    seen = [*clock(-2.0, over + 0.5, late), *start_of(fates, own_session), pressed(), look("pressed", 0.0, *rows(0.0))]
     seen += [notice(at_s, role) for role, at_s in notices.items()]
     seen += [says("goodbye", at_s - 0.01, role, status=0, why="notice") for role, at_s in fates.items() if role in goodbyes and at_s]
     seen += [died(at_s, role) for role, at_s in fates.items() if at_s is not None]
@@ -216,7 +234,8 @@ def story(
 _ALONE: dict[str, Any] = {"pgid": 4712, "sid": 4712, "parent": "1:1", "ppid": 1}
 
 
-def _start_of(fates: Mapping[str, float | None], own_session: Sequence[str]) -> list[Observation]:
+def start_of(fates: Mapping[str, float | None], own_session: Sequence[str] = ()) -> list[Observation]:
+    """How a run comes up, with all its roles."""
     seen = [saw("adapter", "starting", -1.5), saw("adapter", "started", -1.2, took_s=0.3)]
     for role in fates:
         alone = _ALONE if role in own_session else {}
@@ -303,10 +322,11 @@ def history(
     given: Terms | None = None,
     scenario: str = "deaf-child",
     capabilities: Sequence[str] = ("wait", "outcome"),
+    header: Mapping[str, Any] | None = None,
 ) -> History:
-    """The observations as a history."""
-    header = {"scenario": scenario, "terms": (given or terms()).as_dict(), "capabilities": list(capabilities), "attempt": 1, "token": TOKEN}
-    return History(header, tuple(in_order(seen)))
+    """The observations as a history; ``header`` is what it says besides, such as the act."""
+    told = {"scenario": scenario, "terms": (given or terms()).as_dict(), "capabilities": list(capabilities), "attempt": 1, "token": TOKEN}
+    return History({**told, **(header or {})}, tuple(in_order(seen)))
 
 
 def finding(clause: str, seen: Iterable[Observation], **how: Any) -> Finding:
@@ -334,3 +354,8 @@ class Row:
     spoilt: bool = False
     capabilities: Sequence[str] = ("wait", "outcome")
     says: Sequence[str] = ()
+    header: Mapping[str, Any] = field(default_factory=dict)
+
+    def history(self, seen: Iterable[Observation] | None = None) -> History:
+        """As a history, or what is left of it (``seen``)."""
+        return history(self.seen if seen is None else seen, given=self.given, capabilities=self.capabilities, header=self.header)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_cancelcontract import contract
 from pytest_cancelcontract.clauses.facts import Facts
-from pytest_cancelcontract.contract import CLAUSES, NOT_MEASURED, UnknownClause, clause, is_spoilt, judge, measure, verdict_of
+from pytest_cancelcontract.contract import CLAUSES, NOT_MEASURED, UnknownClause, clause, clauses_of, is_spoilt, judge, measure, verdict_of
 from pytest_cancelcontract.finding import Finding, Level, Verdict
 from pytest_cancelcontract.history import History, Observation
 from pytest_cancelcontract.report import contract_page
@@ -22,6 +22,7 @@ from tests.unit.builders import (
     NOT_COVERED,
     changed,
     died,
+    exited,
     finding,
     history,
     look,
@@ -35,6 +36,7 @@ from tests.unit.builders import (
     verdicts,
     without,
 )
+from tests.unit.stories import AFTER_END, AT_START, ended_story, revival, start_story
 
 JUDGED = [row.id for row in CLAUSES if row.check is not None]
 DEAF_CHILD = {"leader": 0.2, "deaf-child": 5.3}
@@ -59,8 +61,62 @@ def test_every_clause_that_a_scenario_names_is_in_the_table() -> None:
 
 
 def test_a_clause_that_is_not_built_is_not_covered() -> None:
-    found = finding("stays-ended", story())
+    found = finding("heartbeat-steady", story())
     assert (found.verdict, found.lacks) == (NOT_COVERED, "a later release of pytest-cancelcontract")
+
+
+SHOWN_BY = {
+    "stays-ended": "the scenario watched can",
+    "bystander-unharmed": "the scenario bystander can",
+    "cancel-idempotent": "the scenario cancel-twice can",
+    "cancel-any-time": "the scenarios cancel-at-start and cancel-after-end can",
+    "slot-reusable": "the scenario next-task can",
+}
+
+
+@pytest.mark.parametrize("id", SHOWN_BY)
+def test_what_takes_another_act_is_not_applicable_and_says_which_scenario_shows_it(id: str) -> None:
+    found = finding(id, story())
+    assert found.verdict is Verdict.NOT_APPLICABLE
+    assert found.observed == f"this drill (cancel) cannot show it: {SHOWN_BY[id]}"
+
+
+def test_every_act_that_a_clause_needs_is_one_that_a_scenario_has() -> None:
+    acts = {str(scenario.act) for scenario in SCENARIOS}
+    for one in CLAUSES:
+        assert set(one.acts) <= acts
+        assert not one.acts or {str(scenario.act) for scenario in SCENARIOS if one.id in scenario.clauses} == set(one.acts)
+
+
+def test_what_a_drill_cannot_show_it_can_still_disprove() -> None:
+    assert finding("stays-ended", plus(story(), *revival(0.9))).verdict is BROKEN
+
+
+def test_a_clause_that_raises_is_never_called_not_applicable(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = tuple(dataclasses.replace(row, check=_boom) if row.id == "stays-ended" else row for row in CLAUSES)
+    monkeypatch.setattr(contract, "CLAUSES", rows)
+    assert finding("stays-ended", story()).verdict is INCONCLUSIVE
+
+
+@pytest.mark.parametrize("wanted", [None, ("no-survivors",), ("bystander-unharmed", "no-survivors")])
+def test_a_dead_host_is_judged_in_every_drill(wanted: tuple[str, ...] | None) -> None:
+    seen = history(plus(story(), exited(0.3, -15, of="host")))
+    ids = clauses_of(seen, wanted)
+    assert ids.count("bystander-unharmed") == 1
+    assert verdicts(judge(seen, ids))["bystander-unharmed"] is BROKEN
+    assert [check.clause for check in judge(seen, ["no-survivors"])] == ["no-survivors"]
+
+
+def test_a_living_host_is_judged_nowhere_else() -> None:
+    seen = history(plus(story(), exited(0.3, 0, of="host"), exited(-0.3, -9, of="host")))
+    assert clauses_of(seen) == by_id("deaf-child").clauses
+    assert clauses_of(seen, ["no-survivors"]) == ("no-survivors",)
+    assert verdicts(judge(seen)).keys() == set(by_id("deaf-child").clauses)
+
+
+def test_a_history_that_cannot_be_read_names_no_more_clauses() -> None:
+    seen = [pressed(), exited(0.3, -15, of="host"), Observation(99.0, "process-table", "look", "", None)]  # type: ignore[arg-type]
+    assert clauses_of(history(seen), ["no-survivors"]) == ("no-survivors",)
 
 
 def test_without_wait_and_outcome_the_outcome_clauses_are_not_covered() -> None:
@@ -115,6 +171,13 @@ def test_a_broken_should_makes_the_drill_broken_too() -> None:
         ),
         pytest.param(plus(without(story(), "lifeline.working"), says("working", 0.1)), "never worked", False, id="at work after the press"),
         pytest.param(plus(story(), notice(-0.3)), "SIGTERM reached pid 4700 -0.3 s, before pressed", True, id="a stray signal"),
+        pytest.param(story(reported=-0.3), "the outcome was 'cancelled' already -0.3 s, before pressed", False, id="over before the press"),
+        pytest.param(
+            plus(story(), saw("process-table", "pending", -0.3, "4700:1000", signals=["SIGTERM"])),
+            "SIGTERM (pending, as it is stopped) reached pid 4700 -0.3 s, before pressed",
+            True,
+            id="a stray signal that waits",
+        ),
         pytest.param(story(deaths=-0.3), "was killed -0.3 s, before pressed", True, id="a stray kill"),
     ],
 )
@@ -134,17 +197,18 @@ def test_a_stray_signal_to_a_stranger_spoils_nothing() -> None:
     assert verdicts(judge(history(plus(story(), notice(-0.3, subject="4700:9")))))["no-survivors"] is KEPT
 
 
-def test_a_clause_that_raises_is_inconclusive_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def boom(facts: Facts) -> Finding:
-        raise RuntimeError(f"no {type(facts).__name__} today")
+def _boom(facts: Facts) -> Finding:
+    raise RuntimeError(f"no {type(facts).__name__} today")
 
-    rows = tuple(dataclasses.replace(row, check=boom) if row.id == "no-survivors" else row for row in CLAUSES)
+
+def test_a_clause_that_raises_is_inconclusive_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = tuple(dataclasses.replace(row, check=_boom) if row.id == "no-survivors" else row for row in CLAUSES)
     monkeypatch.setattr(contract, "CLAUSES", rows)
     found = finding("no-survivors", story())
     assert found.verdict is INCONCLUSIVE
     assert "RuntimeError: no Facts today" in found.observed
     assert "Traceback" in found.seen_by
-    assert "in boom" in found.seen_by
+    assert "in _boom" in found.seen_by
 
 
 @pytest.mark.parametrize("data", [None, {"processes": None}, {"processes": [3]}, {"processes": [{}]}])
@@ -180,6 +244,21 @@ def test_an_engines_own_retry_before_the_press_is_judged_by_the_attempt_at_work(
     ]
     seen = plus(story(), *first, died(-1.1, subject="4600:5"))
     assert verdicts(judge(history(seen)))["no-survivors"] is KEPT
+
+
+def test_a_run_that_may_not_start_need_not_have_worked() -> None:
+    found = verdicts(judge(history(start_story(), scenario="cancel-at-start", header=AT_START)))
+    assert found == {"cancel-any-time": KEPT, "no-survivors": KEPT, "outcome-reported": KEPT}
+
+
+def test_a_run_that_has_ended_may_be_over_before_the_press() -> None:
+    assert verdicts(judge(history(ended_story(), scenario="cancel-after-end", header=AFTER_END))) == {"cancel-any-time": KEPT}
+
+
+def test_a_run_that_was_killed_before_the_press_did_not_end_by_itself() -> None:
+    killed = without(ended_story(), "lifeline.goodbye")
+    (check,) = judge(history(killed, scenario="cancel-after-end", header=AFTER_END))
+    assert (check.verdict, check.finding.spoilt) == (INCONCLUSIVE, True)
 
 
 # --- Measuring --------------------------------------------------------------------------------------------------------
@@ -220,6 +299,17 @@ def test_a_file_is_counted_once_however_often_it_changed() -> None:
 
 def test_no_grace_is_used_by_a_run_that_leaves_by_itself() -> None:
     assert measure(history(story(goodbyes=["leader"])))["grace_used_s"] is None
+
+
+def test_what_had_ended_before_the_press_took_no_time_from_it() -> None:
+    found = measure(history(ended_story(), scenario="cancel-after-end", header=AFTER_END))
+    assert (found["cancel_to_gone_s"], found["cancel_to_reported_s"], found["delivery_s"]) == (None, None, None)
+    assert found["survivors"] == 0
+
+
+def test_what_never_came_up_survived_nothing() -> None:
+    found = measure(history(start_story(), header=AT_START))
+    assert (found["survivors"], found["cancel_to_gone_s"], found["cancel_to_reported_s"]) == (0, None, 0.1)
 
 
 def test_verdicts_have_no_other_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.history import Observation
 from pytest_cancelcontract.terms import Terms, settle_terms
 from tests.unit.builders import clock, died, history, look, look_again, plus, pressed, returned, row, saw, story, without
+from tests.unit.stories import AT_START, afterwards, beside, revival, start_story
 
 SOON = story(deaths=5.0)
 EXITING = row("leader", "dying")
@@ -105,6 +107,69 @@ def test_a_second_run_is_not_the_first() -> None:
     assert [one.subject for one in read.first_run] == ["4700:1000"]
     assert [one.subject for one in read.second_run] == ["4800:3000"]
     assert read.gone.latest_s == 100.2
+
+
+def test_the_runs_of_a_drill_are_told_apart() -> None:
+    read = of(plus(story(), *beside(), *afterwards(6.5)))
+    assert [one.subject for one in read.first_run] == ["4700:1000"]
+    assert [one.subject for one in read.bystanders] == ["4750:1100"]
+    assert [one.subject for one in read.next_run] == ["4850:3100"]
+    assert read.gone.latest_s == 100.2
+    assert not read.revivals
+
+
+def test_a_process_that_only_said_hello_or_is_only_held_is_of_its_run_too() -> None:
+    seen = plus(story(), *beside())
+    assert [one.run for one in of(without(seen, "lifeline.hello")).members] == ["first", "bystander"]
+    assert [one.run for one in of(without(seen, "process-table.held")).members] == ["first", "bystander"]
+
+
+def test_a_new_attempt_is_known_by_its_hello_or_by_being_held() -> None:
+    seen = plus(story(), *revival(0.5))
+    for witness in ("lifeline.hello", "process-table.held"):
+        (new,) = of(without(seen, witness, subject="4900:3200")).revivals
+        assert (new.subject, new.born_s) == ("4900:3200", 100.5)
+
+
+def test_an_attempt_that_began_with_the_press_was_under_way() -> None:
+    assert not of(plus(story(), *revival(0.0))).revivals
+
+
+def test_the_first_notice_of_a_stopped_process_is_what_waited_for_it() -> None:
+    read = of(plus(story(told=3.0, deaths=4.0), saw("process-table", "pending", 0.2, "4700:1000", signals=["SIGTERM"])))
+    assert read.notice is not None
+    assert (read.notice.kind, words.by(read.notice)) == ("pending", "SIGTERM (pending, as it is stopped)")
+
+
+def starts(*more: Observation, **how: Any) -> Facts:
+    return Facts(history(plus(start_story(**how), *more), header=AT_START), settle_terms({}))
+
+
+@pytest.mark.parametrize(
+    ("read", "never"),
+    [
+        pytest.param(starts(), True, id="nothing came"),
+        pytest.param(starts(end=3.0), False, id="not watched for long enough"),
+        pytest.param(starts(reported=None, end=12.1), True, id="no report, and watched until the deadline"),
+        pytest.param(starts(reported=13.0, returns=13.0, end=13.7), True, id="reported after the deadline"),
+        pytest.param(starts(came=0.2), False, id="a runner came"),
+        pytest.param(starts(reached="said hello"), False, id="the barrier tells of one"),
+        pytest.param(starts(saw("lifeline", "wrote", 0.5, "4700:1000")), False, id="somebody wrote"),
+        pytest.param(starts(died(0.5, subject="4700:1000")), False, id="somebody died"),
+        pytest.param(starts(saw("lifeline", "refused", 0.5, reason="its drill has ended")), True, id="another drill's was refused"),
+        pytest.param(of(start_story()), False, id="it had to come"),
+    ],
+)
+def test_a_run_never_started_where_nothing_tells_of_it(read: Facts, never: bool) -> None:
+    assert read.never_started is never
+    assert (read.missing_roles == ()) is (never or read.leader is not None)
+
+
+def test_the_leader_of_a_run_that_may_not_start_is_the_first_that_came() -> None:
+    read = starts(*revival(0.5), came=0.2)
+    assert read.leader is not None
+    assert read.leader.subject == "4700:1000"
+    assert [one.subject for one in read.revivals] == ["4900:3200"]
 
 
 def test_the_handover_is_the_report_or_the_deadline_if_that_comes_first() -> None:

@@ -16,7 +16,7 @@ DATA = {"history", "identity", "terms", "finding", "scenarios"}
 PURE_STDLIB = {"__future__", "collections", "dataclasses", "enum", "functools", "math", "traceback", "typing"}
 """All that a judge may use of the standard library: nothing that can look at the world, or at the time."""
 IMPURE_NAMES = {"open", "eval", "exec", "compile", "__import__", "input", "breakpoint"}
-ACTORS = {"drill", "adapters", "recorder"}
+ACTORS = {"drill", "acts", "underway", "outcome_watch", "adapters", "recorder"}
 JUDGES = {"contract", "clauses"}
 
 

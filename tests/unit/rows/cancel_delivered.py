@@ -1,8 +1,11 @@
 """Rows for cancel-delivered; the limit is +5 s."""
 
-from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, Row, clock, notice, plus, story, terms, without
+from pytest_cancelcontract.finding import Verdict
+from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, LEADER, Row, clock, notice, plus, saw, story, terms, without
+from tests.unit.stories import AT_START, start_story
 
 NOTHING = story(told=None, deaths=None)
+FROZEN = story(told=None, deaths=6.0, reported=6.2, returns=6.2)
 SLOW = story(told=4.0, deaths=4.2, reported=4.5)
 ROWS = (
     Row("a notice in time is kept", story(), KEPT, says=["SIGTERM reached pid 4700 0.1 s after pressed"]),
@@ -26,5 +29,28 @@ ROWS = (
     Row("an end by itself, with goodbye and without notice, is no delivery", story(told=None, goodbyes=["leader"], end=8.0), BROKEN),
     Row("a kill by the drill's own clearing up is no delivery", story(told=None, deaths=20.0, end=13.0), BROKEN),
     Row("the notice of a reused pid is nobody's of the run", plus(NOTHING, notice(0.1, subject="4700:9999")), BROKEN),
+    Row(
+        "a signal that waits for a stopped process is a notice",
+        plus(FROZEN, saw("process-table", "pending", 0.1, LEADER, signals=["SIGHUP", "SIGTERM"])),
+        KEPT,
+        says=["SIGHUP and SIGTERM (pending, as it is stopped) reached pid 4700 0.1 s after pressed"],
+    ),
+    Row(
+        "so is the end of its input",
+        plus(FROZEN, saw("process-table", "input-ended", 0.1, LEADER)),
+        KEPT,
+        says=["the end of its input (unread, as it is stopped) reached pid 4700"],
+    ),
+    Row(
+        "what waits for a reused pid is nobody's of the run",
+        plus(FROZEN, saw("process-table", "pending", 0.1, "4700:9", signals=["SIGHUP"])),
+        BROKEN,
+    ),
+    Row(
+        "a signal that a stopped process hears later counts from when it waited",
+        plus(story(told=6.0, deaths=6.2, reported=6.4, returns=6.4), saw("process-table", "pending", 0.1, LEADER, signals=["SIGTERM"])),
+        KEPT,
+    ),
+    Row("a run that never came up could not be told", start_story(), Verdict.NOT_APPLICABLE, header=AT_START),
     Row("the notice of any process counts", story(told={"daemon": 0.3}, deaths={"leader": 0.5, "daemon": 0.6}, reported=1.0), KEPT),
 )

@@ -8,11 +8,14 @@ from tests.unit.builders import (
     died,
     look,
     look_again,
+    notice,
     plus,
     row,
+    saw,
     story,
     without,
 )
+from tests.unit.stories import beside, revival
 
 DEAF = story(deaths=5.2, reported=5.4, returns=5.4)
 LATE = story(deaths=9.0, reported=9.2, returns=9.2)
@@ -43,4 +46,20 @@ ROWS = (
     ),
     Row("the death of a reused pid is not the run's", plus(without(NEVER, "process-table.died"), died(3.0, subject="4700:9999")), BROKEN),
     Row("a zombie without a thread is dead", look_again(without(DEAF, "process-table.died"), "reported", row("leader", "Z")), KEPT),
+    Row(
+        "an attempt that began after the press is another clause's",
+        plus(story(deaths=5.2, reported=5.4, returns=5.4, end=9.0), *revival(5.5), notice(5.6, subject="4900:3200")),
+        KEPT,
+        says=["gone 5.1 s after its notice"],
+    ),
+    Row("what lives of another run is not this one's", plus(DEAF, *beside()), KEPT),
+    Row(
+        "the notice of a stopped process starts the grace",
+        plus(
+            story(told=None, deaths=5.2, reported=5.4, returns=5.4),
+            saw("process-table", "pending", 0.1, "4700:1000", signals=["SIGTERM"]),
+        ),
+        KEPT,
+        says=["gone 5.1 s after its notice"],
+    ),
 )

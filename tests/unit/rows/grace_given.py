@@ -1,6 +1,18 @@
 """Rows for grace-given; the clean-up takes 1 s."""
 
+from pytest_cancelcontract.history import Observation
 from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, Row, died, held, hello, notice, plus, says, story, terms, without
+
+SLOW_CHILD = {"habits": ["slow-child"]}
+
+
+def left_to_child(told: float | None = 0.1, cleans: float | None = 1.1, dies: float | None = 1.2) -> list[Observation]:
+    """The leader leaves at once; its child has notice, cleans up until ``cleans``, and dies."""
+    seen = story(told={"leader": 0.1}, deaths={"leader": 0.15, "slow-child": dies}, goodbyes=["leader"], reported=1.5, returns=1.5)
+    if told is not None:
+        seen = plus(seen, notice(told, "slow-child"), says("cleanup-started", told, "slow-child"))
+    return plus(seen, says("cleanup-finished", cleans, "slow-child")) if cleans is not None else seen
+
 
 CLEAN = story(told=0.1, cleans=(0.1, 1.1), deaths=1.2, goodbyes=["leader"], reported=1.5, returns=1.5)
 CUT = story(told=0.1, cleans=(0.1, None), deaths=0.6, reported=0.9, returns=0.9)
@@ -32,5 +44,35 @@ ROWS = (
         "a child whose leader has left finishes",
         plus(CLEAN, *CHILD, says("cleanup-finished", 1.1, "deaf-child"), died(1.3, "deaf-child")),
         KEPT,
+    ),
+    Row("a slow child that finishes, whose leader left by itself, is kept", left_to_child(), KEPT, header=SLOW_CHILD, says=["pid 4714"]),
+    Row(
+        "a slow child that is killed once its leader has left is broken",
+        left_to_child(cleans=None, dies=0.3),
+        BROKEN,
+        header=SLOW_CHILD,
+        says=["the leader left first, and what it left behind was killed at once"],
+    ),
+    Row("a slow child that finishes exactly as it dies is kept", left_to_child(cleans=1.1, dies=1.1), KEPT, header=SLOW_CHILD),
+    Row(
+        "a slow child that nobody told is killed",
+        left_to_child(told=None, cleans=None, dies=5.2),
+        BROKEN,
+        header=SLOW_CHILD,
+        says=["with no notice at all", "another process of the run was told to stop, and this one was not"],
+    ),
+    Row("a slow child that nobody told lives", left_to_child(None, None, None), INCONCLUSIVE, header=SLOW_CHILD, says=["see no-survivors"]),
+    Row(
+        "a slow child that nothing is known of",
+        without(without(left_to_child(), "process-table.held", subject="4714:1004"), "lifeline", subject="4714:1004"),
+        INCONCLUSIVE,
+        header=SLOW_CHILD,
+    ),
+    Row(
+        "the leader that left by itself is not asked for a clean-up of its child's",
+        left_to_child(),
+        INCONCLUSIVE,
+        header={"habits": ["slow-cleanup"]},
+        says=["pid 4700 (start 1000, leader) left by itself and did not clean up"],
     ),
 )

@@ -19,6 +19,7 @@ from tests.unit.builders import (
     workspace_look,
     wrote,
 )
+from tests.unit.stories import beside
 
 GONE = story()
 WRITES = story(deaths={"leader": 0.2, "deaf-child": None})
@@ -91,7 +92,12 @@ ROWS = (
     Row("the workspace was never opened", without(WRITES, "workspace.opened"), INCONCLUSIVE, says=["never seen"]),
     Row("no look after the handover", without(GONE, "workspace.look", moment="end"), INCONCLUSIVE),
     Row("no stamp", without(SILENT, "workspace.stamp"), INCONCLUSIVE, says=["no stamp"]),
-    Row("a stamp made too late", plus(without(SILENT, "workspace.stamp", moment="handover"), stamp("handover", 0.8)), INCONCLUSIVE),
+    Row(
+        "a stamp made too late is the machine's fault",
+        plus(without(SILENT, "workspace.stamp", moment="handover"), stamp("handover", 0.8)),
+        INCONCLUSIVE,
+        spoilt=True,
+    ),
     Row(
         "never reported: judged from the deadline",
         story(deaths={"leader": 0.2, "deaf-child": None}, reported=None),
@@ -100,4 +106,9 @@ ROWS = (
     ),
     Row("early moves the handover", story(deaths={"leader": 0.2, "deaf-child": 2.0}, early=3.0), KEPT, terms(early=3)),
     Row("without an outcome the handover is the deadline", story(deaths=5.0, reported=None), KEPT, capabilities=()),
+    Row(
+        "what another run of the drill writes is not the cancelled one's",
+        plus(GONE, *beside(judged=1.1, wrote_at=1.0), changed(1.2, path=f"{WORKSPACE}-b/l", pid=4750, attempt="k3f9-2")),
+        KEPT,
+    ),
 )

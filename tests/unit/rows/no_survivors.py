@@ -13,10 +13,12 @@ from tests.unit.builders import (
     look_again,
     plus,
     row,
+    saw,
     story,
     terms,
     without,
 )
+from tests.unit.stories import AT_START, beside, start_story
 
 CHILD = "4711:1001"
 BOTH = {"leader": 0.2, "deaf-child": 5.3}
@@ -99,6 +101,30 @@ ROWS = (
         plus(story(end=14.0), *RETRY, died(13.9, subject="4900:1")),
         BROKEN,
         says=["started again"],
+    ),
+    Row("what lives of another run is not this one's", plus(GONE, *beside()), KEPT),
+    Row(
+        "a run that never came up, where that may be, is kept",
+        start_story(),
+        KEPT,
+        header=AT_START,
+        says=["nothing of the run ever came up"],
+    ),
+    Row("never came up, and not watched for retry after the report", start_story(end=3.0), INCONCLUSIVE, header=AT_START, says=["+3.1 s"]),
+    Row("never came up, where it had to", start_story(), INCONCLUSIVE, says=["never worked"]),
+    Row(
+        "came up after the press and lives",
+        start_story(came=0.2, works=0.3, end=12.7),
+        BROKEN,
+        header=AT_START,
+        says=["never reached the run", "see cancel-any-time"],
+    ),
+    Row("came up after the press and is dead in time", start_story(came=0.05, dies=0.3), KEPT, header=AT_START),
+    Row(
+        "a stopped process that had notice",
+        plus(story(told=None, deaths=None), saw("process-table", "pending", 0.1, "4700:1000", signals=["SIGTERM"])),
+        BROKEN,
+        says=["SIGTERM (pending, as it is stopped) could not reach it"],
     ),
     Row(
         "the witnesses of the table contradict each other", look_again(GONE, "end", row("leader", "gone"), row("deaf-child")), INCONCLUSIVE

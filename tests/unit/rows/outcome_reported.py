@@ -1,6 +1,7 @@
 """Rows for outcome-reported; gone at +0.2 s, so the limit is +2.2 s, and +14 s where the run is never gone."""
 
 from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, NOT_COVERED, Row, answer, plus, saw, story, without
+from tests.unit.stories import AT_START, beside, start_story
 
 NO_OUTCOME = without(story(end=4.0), "outcome")
 ROWS = (
@@ -44,5 +45,22 @@ ROWS = (
     Row("when the run was gone is not known", without(story(reported=3.0), "process-table.died"), INCONCLUSIVE),
     Row("a reused pid's death does not move the limit", plus(story(reported=3.0), saw("process-table", "died", 2.9, "4700:9")), BROKEN),
     Row("an adapter that cannot tell the outcome", story(), NOT_COVERED, capabilities=(), says=["wait(handle) or outcome(handle)"]),
+    Row("a run that never came up, and both soon", start_story(), KEPT, header=AT_START, says=["the deadline +12.0 s"]),
+    Row(
+        "a run that never came up, and no outcome by the deadline's limit",
+        start_story(reported=None, end=15.0),
+        BROKEN,
+        header=AT_START,
+        says=["no terminal outcome", "is not taken down"],
+    ),
+    Row("a run that may yet come up, and no outcome", start_story(reported=None, end=11.0), INCONCLUSIVE, header=AT_START),
+    Row(
+        "a run that came up after the press is reckoned from its end",
+        start_story(came=0.1, dies=0.3, reported=3.0, end=6.2),
+        BROKEN,
+        header=AT_START,
+        says=["gone +0.3 s"],
+    ),
+    Row("the end of another run does not move the limit", plus(story(reported=3.0), *beside(judged=3.1, wrote_at=3.0)), BROKEN),
     Row("the wrapper's exit is an outcome too", story(by="exit"), KEPT, capabilities=("exit",)),
 )

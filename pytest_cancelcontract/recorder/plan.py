@@ -1,0 +1,35 @@
+"""What one drill wants of the recorder beyond watching one run: a barrier, a longer watch, a run that may never start. Plain data.
+
+The recorder knows no scenarios; the drill says here what they come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+FIRST = "first"
+"""The run that cancel is pressed for; the others of a drill (``bystander``, ``next``) stand beside it, or follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``hold`` is the barrier that the leader waits at (as ``uncooperative_runner --hold``), None for none.
+
+    ``watch_s`` is how long the world is watched after everything is quiet, where that is more than ``settle``. ``may_not_start``
+    says that a run which never comes up is an end like another.
+    """
+
+    hold: str | None = None
+    watch_s: float = 0.0
+    may_not_start: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-shaped."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
+        """Read what :meth:`as_dict` wrote."""
+        return cls(**data)

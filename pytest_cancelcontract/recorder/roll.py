@@ -1,0 +1,181 @@
+"""Who belongs to one drill: its attempts, the processes that said hello, the commands of its adapter, and what was found of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_cancelcontract.identity import Identity
+from pytest_cancelcontract.recorder.plan import FIRST
+from pytest_cancelcontract.recorder.reaper import Held
+
+
+@dataclass(slots=True)
+class Member:
+    """A process of the run that said hello and is held; ``has_input`` while its standard input is open, as far as is known."""
+
+    held: Held
+    role: str
+    attempt: Attempt
+    has_input: bool = False
+    works: bool = False
+    died_s: float | None = None
+
+    @property
+    def subject(self) -> str:
+        """The identity, as histories write it."""
+        return str(self.held.identity)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One leader's hello and what came with it, and of which run it is.
+
+    ``restarted`` where the drill had asked for the task to be started again; ``has_worked`` once all of its roles did at a time.
+    """
+
+    id: str
+    roles: list[str]
+    restarted: bool
+    run: str = FIRST
+    has_looked: bool = False
+    has_worked: bool = False
+
+
+@dataclass(slots=True)
+class Command:
+    """A command that the recorder started for the adapter; it stays unreaped until the drill is over.
+
+    ``role`` is ``wrapper`` for the first one of each run, and for the first one of a restart; ``helper`` for one that the adapter waits
+    for, and ``host`` for the process that the adapter itself lives in.
+    """
+
+    held: Held
+    output: Path
+    role: str
+    restarted: bool
+    run: str = FIRST
+    status: int | None = None
+
+    @property
+    def is_wrapper(self) -> bool:
+        """It is what cancel is pressed on."""
+        return self.role == "wrapper"
+
+    def as_dict(self) -> dict[str, Any]:
+        """How it stands, as JSON-shaped data."""
+        return {"pid": self.held.identity.pid, "exited": self.status is not None, "status": self.status}
+
+    def ended(self) -> str:
+        """The event of its end, for whoever waits."""
+        return f"end of {self.held.identity}"
+
+
+class Roll:
+    """The roll of one drill. ``tokens`` are those of its runs, by which a runner process says whose it is."""
+
+    def __init__(self, token: str) -> None:
+        self.tokens = {token: FIRST}
+        self.members: dict[Identity, Member] = {}
+        self.attempts: list[Attempt] = []
+        self.commands: list[Command] = []
+        self.found: dict[Identity, Held] = {}
+        self.stamp = secrets.token_hex(12)
+        self.has_commands = False
+        self.has_helpers = False
+        self.is_restarting = False
+        self._prefix = token[:6]
+
+    # --- Who comes ----------------------------------------------------------------------------------------------------
+
+    def attempt_of(self, role: str, message: Mapping[str, Any]) -> Attempt | None:
+        """The attempt that a hello belongs to: a new one for a leader; None for a process of an attempt that is not known."""
+        if role != "leader":
+            return next((one for one in self.attempts if one.id == message.get("attempt")), None)
+        run = self.tokens[str(message["token"])]
+        restarted = self.is_restarting and run == FIRST
+        roles = ["leader"] if restarted else [str(one) for one in message.get("roles") or ["leader"]]
+        attempt = Attempt(f"{self._prefix}-{len(self.attempts) + 1}", roles, restarted, run)
+        self.attempts.append(attempt)
+        return attempt
+
+    def spawned(self, held: Held, output: Path, role: str, run: str) -> Command:
+        """A command runs for the adapter; without a role it is the run's wrapper, or one more command where there is one."""
+        restarted = self.is_restarting and run == FIRST
+        has_wrapper = any(one.is_wrapper and (one.run, one.restarted) == (run, restarted) for one in self.commands)
+        command = Command(held, output, role or ("command" if has_wrapper else "wrapper"), restarted, run)
+        self.commands.append(command)
+        self.has_commands = True
+        self.has_helpers = self.has_helpers or role == "helper"
+        return command
+
+    def works(self, member: Member) -> None:
+        """A process has proven its habits and works."""
+        member.works = True
+        member.attempt.has_worked = member.attempt.has_worked or not self.missing_roles(member.attempt.run)
+
+    # --- What is known ------------------------------------------------------------------------------------------------
+
+    def of_run(self, run: str = FIRST) -> list[Member]:
+        """The members of one run, the dead ones too."""
+        return [member for member in self.members.values() if member.attempt.run == run]
+
+    def living(self) -> list[Member]:
+        """The members of all runs that are not proven dead."""
+        return [member for member in self.members.values() if member.died_s is None]
+
+    def alive(self, run: str = FIRST) -> list[Member]:
+        """Those of one run."""
+        return [member for member in self.living() if member.attempt.run == run]
+
+    def newest_attempt(self, run: str = FIRST) -> Attempt | None:
+        """The run's last attempt, or None."""
+        return next((one for one in reversed(self.attempts) if one.run == run), None)
+
+    def is_first(self, attempt: Attempt) -> bool:
+        """Whether nothing of the first run came before this attempt."""
+        return attempt is next((one for one in self.attempts if one.run == FIRST), None)
+
+    def missing_roles(self, run: str = FIRST) -> list[str]:
+        """Roles of the run's newest attempt that do not work yet; ``leader`` where no leader has come."""
+        newest = self.newest_attempt(run)
+        if newest is None:
+            return ["leader"]
+        missing = list(newest.roles)
+        for member in self.members.values():
+            if member.attempt is newest and member.works and member.died_s is None and member.role in missing:
+                missing.remove(member.role)
+        return missing
+
+    def is_working(self) -> bool:
+        """Every role of the first run's newest attempt has proven its habits and works."""
+        return not self.missing_roles()
+
+    def has_worked(self, run: str = FIRST) -> bool:
+        """Some attempt of the run has worked as a whole."""
+        return any(one.run == run and one.has_worked for one in self.attempts)
+
+    def has_ended(self) -> bool:
+        """The first run has worked, and all of it is dead."""
+        return self.has_worked() and not self.alive()
+
+    def wrapper_has_exited(self, run: str = FIRST, *, restarted: bool = False) -> bool:
+        """The run's wrapper (that of its restart) was started by the recorder, and has ended."""
+        wrappers = [one for one in self.commands if one.is_wrapper and (one.run, one.restarted) == (run, restarted)]
+        return any(one.status is not None for one in wrappers)
+
+    def host(self) -> Command | None:
+        """The process that the adapter lives in, where it has one of its own."""
+        return next((one for one in self.commands if one.role == "host"), None)
+
+    def wrapper(self) -> Command | None:
+        """The first run's newest wrapper, or None."""
+        return next((one for one in reversed(self.commands) if one.is_wrapper and one.run == FIRST), None)
+
+    def output(self) -> str:
+        """The file with what the team's code printed: the wrapper's, or where the adapter lives in a process of its own, that one's."""
+        shown = self.wrapper() or self.host()
+        return str(shown.output) if shown else ""

@@ -1,0 +1,177 @@
+"""Rows for bystander-unharmed; the first run is gone at +5.2 s, and the other one is let go at +6.2 s."""
+
+from pytest_cancelcontract.finding import Verdict
+from tests.unit.builders import (
+    BROKEN,
+    BYSTANDER,
+    INCONCLUSIVE,
+    KEPT,
+    Row,
+    died,
+    exited,
+    look_again,
+    notice,
+    plus,
+    returned,
+    row,
+    saw,
+    story,
+    without,
+)
+from tests.unit.stories import ONE_OF_TWO, beside, other_answer
+
+ALONE = story(deaths=5.2, reported=5.4, returns=5.4, end=6.3)
+BOTH = plus(ALONE, *beside())
+HOST_DIED = plus(
+    without(ALONE, "adapter.cancel-returned", "outcome"),
+    saw("process-table", "spawned", -1.6, "40:8", role="host", argv=["python"], pid=40),
+    exited(0.2, -15, of="host"),
+    returned(0.21, "the adapter's host has ended", clean=False),
+)
+HOSTED = saw("process-table", "spawned", -1.6, "40:8", role="host", argv=["python"], pid=40)
+NOT_UP = (
+    saw("adapter", "other-starting", -0.9, run="bystander"),
+    saw("adapter", "other-not-up", -0.1, run="bystander", why="its wrapper ended (still missing: leader)"),
+)
+ROWS = (
+    Row(
+        "another run that works on is kept",
+        BOTH,
+        KEPT,
+        header=ONE_OF_TWO,
+        says=["pid 4750 (start 1100, leader) of the other run is alive +6.2 s; write 120, +6.0 s", "its outcome is 'running'"],
+    ),
+    Row("a notice is broken", plus(ALONE, *beside(told=0.1)), BROKEN, header=ONE_OF_TWO, says=["SIGTERM reached pid 4750", "name, a user"]),
+    Row(
+        "a group that both are in is named",
+        plus(ALONE, *beside(told=0.1, pgid=4700)),
+        BROKEN,
+        header=ONE_OF_TWO,
+        says=["both runs are in one process group (4700)"],
+    ),
+    Row(
+        "a session that both are in is named",
+        plus(ALONE, *beside(told=0.1, sid=4700)),
+        BROKEN,
+        header=ONE_OF_TWO,
+        says=["one session (4700)"],
+    ),
+    Row(
+        "a notice that waits for a stopped process is one",
+        plus(ALONE, *beside(state="T"), saw("process-table", "pending", 0.1, BYSTANDER, signals=["SIGTERM"])),
+        BROKEN,
+        header=ONE_OF_TWO,
+    ),
+    Row("a death is broken", plus(ALONE, *beside(dies=5.2)), BROKEN, header=ONE_OF_TWO, says=["of the other run was killed +5.2 s"]),
+    Row(
+        "a death that was seen by a look only is broken",
+        without(plus(ALONE, *beside(dies=5.2)), "process-table.died", subject=BYSTANDER),
+        BROKEN,
+        header=ONE_OF_TWO,
+    ),
+    Row("a death exactly as it is let go is broken", plus(ALONE, *beside(dies=6.2)), BROKEN, header=ONE_OF_TWO),
+    Row("a stop is broken", plus(ALONE, *beside(state="T")), BROKEN, header=ONE_OF_TWO, says=["was seen stopped +6.2 s"]),
+    Row(
+        "a terminal outcome is broken",
+        plus(ALONE, *beside(outcome="cancelled")),
+        BROKEN,
+        header=ONE_OF_TWO,
+        says=["the other run's outcome is 'cancelled' +6.19 s", "share a record"],
+    ),
+    Row(
+        "the end of its wrapper is broken",
+        plus(ALONE, *beside(outcome=None), exited(0.2, -15, run="bystander"), other_answer(0.2, "cancelled", run="bystander", by="exit")),
+        BROKEN,
+        header=ONE_OF_TWO,
+        capabilities=("exit",),
+        says=["the wrapper of the other run was ended by SIGTERM +0.2 s", "outcome is 'cancelled' +0.2 s"],
+    ),
+    Row(
+        "what comes when it was let go is the drill's doing",
+        plus(BOTH, exited(6.25, 0, run="bystander"), other_answer(6.26, "cancelled", run="bystander")),
+        KEPT,
+        header=ONE_OF_TWO,
+    ),
+    Row(
+        "a wrapper whose exit is the outcome, and that lives, is kept",
+        without(BOTH, "outcome"),
+        KEPT,
+        header=ONE_OF_TWO,
+        capabilities=("exit",),
+    ),
+    Row("a notice of a reused pid is not the other run's", plus(BOTH, notice(0.1, subject="4750:9")), KEPT, header=ONE_OF_TWO),
+    Row("a death of a reused pid is not the other run's", plus(BOTH, died(0.1, subject="4750:9")), KEPT, header=ONE_OF_TWO),
+    Row("a notice of the cancelled run is as it should be", plus(BOTH, notice(0.3)), KEPT, header=ONE_OF_TWO),
+    Row(
+        "no progress after the cancelled run was gone",
+        plus(ALONE, *beside(wrote_at=5.2)),
+        INCONCLUSIVE,
+        header=ONE_OF_TWO,
+        says=["no progress"],
+    ),
+    Row(
+        "progress after the deadline, where the cancelled run never went, is kept",
+        plus(story(deaths=None, reported=None, returns=0.1, end=14.8), *beside(judged=14.7, wrote_at=12.3)),
+        KEPT,
+        header=ONE_OF_TWO,
+    ),
+    Row(
+        "no progress after it",
+        plus(story(deaths=None, reported=None, returns=0.1, end=14.8), *beside(judged=14.7, wrote_at=11.9)),
+        INCONCLUSIVE,
+        header=ONE_OF_TWO,
+        says=["no progress of it was seen after the deadline +12.0 s"],
+    ),
+    Row("never at work", without(BOTH, "lifeline.working", subject=BYSTANDER), INCONCLUSIVE, header=ONE_OF_TWO, says=["was not at work"]),
+    Row(
+        "dead before the press",
+        plus(ALONE, *beside(dies=-0.1, wrote_at=None)),
+        INCONCLUSIVE,
+        header=ONE_OF_TWO,
+        says=["before pressed"],
+        spoilt=True,
+    ),
+    Row("told before the press", plus(BOTH, notice(-0.1, subject=BYSTANDER)), INCONCLUSIVE, header=ONE_OF_TWO, spoilt=True),
+    Row(
+        "cannot be read",
+        look_again(BOTH, "bystander", row("leader", "gone"), row(state="?", subject=BYSTANDER)),
+        INCONCLUSIVE,
+        header=ONE_OF_TWO,
+    ),
+    Row("its outcome could not be read", plus(ALONE, *beside(outcome=None)), INCONCLUSIVE, header=ONE_OF_TWO, says=["could not be read"]),
+    Row(
+        "it never came up",
+        plus(ALONE, *NOT_UP),
+        INCONCLUSIVE,
+        header=ONE_OF_TWO,
+        says=["nothing is known of leader of the other run: its wrapper ended"],
+    ),
+    Row(
+        "a role of it is unaccounted for",
+        plus(ALONE, *beside(roles=["leader", "child"])),
+        INCONCLUSIVE,
+        header=ONE_OF_TWO,
+        says=["child of the other run"],
+    ),
+    Row(
+        "the end of the adapter's host is broken, in any drill",
+        HOST_DIED,
+        BROKEN,
+        says=["hosts the adapter was ended by SIGTERM +0.2 s: it would have been pytest", "start_new_session=True"],
+    ),
+    Row("also with another run beside", plus(HOST_DIED, *beside(outcome=None)), BROKEN, header=ONE_OF_TWO),
+    Row("a host that ended with status 0 went by itself", plus(ALONE, exited(0.2, 0, of="host")), Verdict.NOT_APPLICABLE),
+    Row("a host that ended before the press is no harm of it", plus(ALONE, exited(-0.1, -9, of="host")), Verdict.NOT_APPLICABLE),
+    Row("a host that the drill itself ended is no harm either", plus(ALONE, exited(6.35, -9, of="host")), Verdict.NOT_APPLICABLE),
+    Row("a host that answers is alive", plus(BOTH, HOSTED), KEPT, header=ONE_OF_TWO),
+    Row(
+        "a host that never answered",
+        plus(without(ALONE, "adapter.cancel-returned"), *beside(outcome=None), HOSTED),
+        INCONCLUSIVE,
+        header=ONE_OF_TWO,
+        capabilities=(),
+        says=["nothing that the adapter's host answered"],
+    ),
+    Row("no other run", ALONE, Verdict.NOT_APPLICABLE, says=["this drill (cancel) cannot show it"]),
+    Row("no other run where there was to be one", ALONE, INCONCLUSIVE, header=ONE_OF_TWO),
+)
