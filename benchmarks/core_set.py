@@ -16,15 +16,16 @@ TIMES = 3
 SAMPLE = Path(__file__).parents[1] / "fixtures" / "wrappers" / "kept" / "subreaper.py"
 
 
-def run(scenarios: list[str], folder: Path) -> float:
-    """Seconds of one whole ``cancelcontract run`` at grace 1 s with the default number of drills at once."""
+def run(scenarios: list[str], folder: Path, *, jobs: int | None = None) -> float:
+    """Seconds of one whole ``cancelcontract run`` at grace 1 s with so many drills at once (None: the default)."""
     chosen = [word for scenario in scenarios for word in ("--scenario", scenario)]
     report = folder / "report.json"
+    at_once = [] if jobs is None else ["--jobs", str(jobs)]
     where = ["--report", str(report), "--history", str(folder / "histories")]
     wrapper = ["--", sys.executable, str(SAMPLE), "--grace", "0.8", "{workspace}", "{source}", "{runner}"]
     began = time.perf_counter()
     subprocess.run(
-        [str(Path(sys.executable).with_name("cancelcontract")), "run", "--grace", "1", *chosen, *where, *wrapper],
+        [str(Path(sys.executable).with_name("cancelcontract")), "run", "--grace", "1", *at_once, *chosen, *where, *wrapper],
         check=True,
         capture_output=True,
     )

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,30 @@ WRAPPERS = ROOT / "fixtures" / "wrappers"
 WORK = ROOT / ".terminators"
 RESULT = ROOT / "docs" / "measured" / "terminators.md"
 INSTALL_WITHIN_S = 300.0
-TERMS: Mapping[str, float] = {"delivery": 2.0, "grace": 2.0, "kill_within": 2.0}
+TERMS: Mapping[str, float] = {"delivery": 2.0, "grace": 2.0, "kill_within": 2.0, "retry": 2.0}
+JOBS = 12
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "A leader alone": (
+        *(
+            "polite",
+            "slow-cleanup",
+            "endless-cleanup",
+            "deaf",
+            "second-signal",
+            "keeps-spending",
+            "exits-zero",
+            "silent",
+            "chatty",
+            "frozen",
+        ),
+    ),
+    "What a leader starts": (
+        *("slow-child", "launcher", "deaf-child", "own-group-child", "own-session-child", "daemon", "bare-daemon"),
+        *("successor", "respawner", "pipe-holder"),
+    ),
+}
+"""The scenarios in tables that a page has room for; what stands in neither is in a third."""
+REST = "Another press, another run"
 FAULTS: Mapping[str, str] = {
     "cancel-delivered": "not told",
     "grace-given": "no grace",
@@ -50,6 +73,10 @@ FAULTS: Mapping[str, str] = {
     "no-late-writes": "writes on",
     "fresh-start": "leftovers",
     "no-overlap": "overlap",
+    "stays-ended": "again",
+    "cancel-idempotent": "twice",
+    "cancel-any-time": "any time",
+    "bystander-unharmed": "bystander",
 }
 """A word for each MUST clause, so that a cell stays short; the result explains them."""
 
@@ -224,14 +251,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def write_result(rows: Sequence[Row], scenarios: Sequence[Scenario], missing: Mapping[str, str], *, jobs: int) -> str:
-    """The page: machine, terms, the two tables, what is missing, and how to see it again."""
+    """The page: machine, terms, the tables, what is missing, and how to see it again."""
     seen = [row for row in rows if row.cells]
-    ids = [scenario.id for scenario in scenarios]
-    verdicts = table(
-        ["terminator", "version", *ids],
-        ([f"{row.terminator.name}{_grace_note(row)}", row.version, *(cell_text(row.cells[id]) for id in ids)] for row in seen),
-    )
-    times = table(["terminator", *ids], ([row.terminator.name, *(time_text(row.cells[id]) for id in ids)] for row in seen))
+    groups = _grouped([scenario.id for scenario in scenarios])
+    versions = table(["terminator", "version"], ([f"{row.terminator.name}{_grace_note(row)}", row.version] for row in seen))
+    verdicts = "\n\n".join(f"### {title}\n{_cells(seen, ids, cell_text)}" for title, ids in groups.items())
+    times = "\n\n".join(f"### {title}\n{_cells(seen, ids, time_text)}" for title, ids in groups.items())
     terms = ", ".join(f"{name} {value:g} s" for name, value in TERMS.items())
     words = "; ".join(f"*{word}*: `{clause}`" for clause, word in FAULTS.items())
     absent = "\n".join(f"- {name}: {why}" for name, why in missing.items())
@@ -239,10 +264,12 @@ def write_result(rows: Sequence[Row], scenarios: Sequence[Scenario], missing: Ma
 
 Measured on {datetime.date.today().isoformat()} by `make measure-terminators`: Linux {platform.release()}, {os.cpu_count()} cores,
 Python {platform.python_version()}. Terms: {terms}, the others as by default. Each one has a runner under it in every
-core scenario, and is cancelled by SIGTERM to it unless its name says otherwise, {jobs} drills at once. The first rows are two of this
+scenario, and is cancelled by SIGTERM to it unless its name says otherwise, {jobs} drills at once. The first rows are two of this
 repository's samples that keep the contract.
 
 {_what_stands_out(seen)}
+
+{versions}
 
 ## Which MUST clauses are broken
 {verdicts}
@@ -256,7 +283,8 @@ could go wrong, and nobody to use force.
 ## From cancel until nothing was left, in seconds
 {times}
 
-*never*: something was alive when the drill ended it, after the deadline; *not known*: nothing proves when the last process died.
+*never*: something was alive when the drill ended it, after the deadline; *not known*: nothing proves when the last process died, or
+nothing was left to be cancelled.
 {_missing_text(absent)}
 ## To see it again
 `make measure-terminators` installs what is missing, drills all of them and writes this page;
@@ -266,12 +294,22 @@ could go wrong, and nobody to use force.
 """
 
 
+def _grouped(ids: Sequence[str]) -> dict[str, list[str]]:
+    """The scenarios by table, in the catalogue's order within each."""
+    named = {id: title for title, group in GROUPS.items() for id in group}
+    return {title: [id for id in ids if named.get(id, REST) == title] for title in (*GROUPS, REST)}
+
+
+def _cells(rows: Sequence[Row], ids: Sequence[str], text: Callable[[DrillResult | str], str]) -> str:
+    return table(["terminator", *ids], ([row.terminator.name, *(text(row.cells[id]) for id in ids)] for row in rows))
+
+
 def _what_stands_out(rows: Sequence[Row]) -> str:
     """How many leave something alive, where."""
     measured = [row for row in rows if not row.terminator.name.startswith("sample:")]
     counts = [
         f"{sum(_leaves_survivors(row.cells.get(id)) for row in measured)} in `{id}`"
-        for id in ("polite", "deaf", "deaf-child", "own-session-child", "daemon", "pipe-holder")
+        for id in ("polite", "frozen", "launcher", "deaf", "deaf-child", "own-session-child", "bare-daemon", "successor", "respawner")
     ]
     return f"Of the {len(measured)} that were drilled, so many left a process alive beyond the deadline: {', '.join(counts)}."
 
@@ -294,10 +332,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--only", action="append", metavar="WORD", help="only those with this in their name; nothing is written")
     parser.add_argument("--no-install", action="store_true", help="drill with what is there")
-    parser.add_argument("--jobs", type=int, default=6, help="drills in flight at once")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="drills in flight at once")
     options = parser.parse_args()
     terminators = [one for one in read_table() if not options.only or any(word in one.name for word in options.only)]
-    scenarios = select("core")
+    scenarios = select("all")
     missing = {} if options.no_install else install(terminators)
     rows = measure(terminators, scenarios, missing, jobs=options.jobs)
     if not options.only:

@@ -31,6 +31,11 @@ def show(name: str, seconds: Sequence[float]) -> None:
     )
 
 
+def show_amount(name: str, value: float, unit: str) -> None:
+    """One side that is a single amount."""
+    print(f"  {name:<34} {value:8.1f} {unit}", flush=True)
+
+
 def ratio(ours: Sequence[float], theirs: Sequence[float], figure: str) -> None:
     """The ratio of the medians, and the figure that it is meant to reach."""
     print(f"  ratio of medians {statistics.median(ours) / statistics.median(theirs):.2f} ({figure})", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -15,6 +16,11 @@ from pytest_cancelcontract.scenarios import SCENARIOS, Scenario, by_id
 from pytest_cancelcontract.terms import Terms, settle_terms
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+WRAPPERS = FIXTURES / "wrappers"
+INTERPRETERS = {".py": sys.executable, ".sh": "bash", ".mjs": "node"}
+"""What a sample is written for, by the end of its name."""
+ASKED_WITH = "ask.sh"
+"""Stands beside the samples, and is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,7 @@ class Sample:
     """One sample wrapper: how it is driven, and its cells of the matrix that are not kept."""
 
     name: str
+    file: Path
     command: str
     outcome: str | None
     example_of: str | None
@@ -34,8 +41,14 @@ class Sample:
         """Whether it is one of those that keep everything."""
         return self.name.startswith("kept/")
 
+    @property
+    def lacks(self) -> str:
+        """The interpreter that this machine does not have; empty where it does."""
+        interpreter = INTERPRETERS[self.file.suffix]
+        return "" if shutil.which(interpreter) else interpreter
+
     def expected(self, scenario: Scenario) -> dict[str, str]:
-        """``{clause: verdict}`` of what is not kept in this scenario."""
+        """``{clause: verdict}`` of what is not kept in this scenario, and of what is there though it is not elsewhere."""
         everywhere = {clause: verdict for clause, verdict in self.in_every.items() if clause in scenario.clauses}
         return everywhere | dict(self.cells.get(scenario.id, {}))
 
@@ -47,8 +60,8 @@ class Sample:
 
     def adapter(self, records: Path) -> CommandAdapter:
         """The sample as a command line; ``records`` takes the records of those that keep one."""
-        values = {"python": shlex.quote(sys.executable), "sample": shlex.quote(str(FIXTURES / f"wrappers/{self.name}.py"))}
-        values["records"] = shlex.quote(str(records))
+        words = {"interpreter": INTERPRETERS[self.file.suffix], "sample": self.file, "records": records, "kept": WRAPPERS / "kept"}
+        values = {name: shlex.quote(str(word)) for name, word in words.items()}
         outcome = None if self.outcome is None else _fill(self.outcome, values)
         return CommandAdapter(_fill(self.command, values), outcome=outcome)
 
@@ -64,6 +77,12 @@ def samples() -> list[Sample]:
     return [_sample(name, row, table["driven"]) for name, row in table["wrappers"].items()]
 
 
+def files() -> dict[str, Path]:
+    """Every sample that there is, by its name in the table."""
+    found = [path for folder in ("kept", "broken", "group") for path in sorted((WRAPPERS / folder).glob("[a-z]*"))]
+    return {f"{path.parent.name}/{path.stem}": path for path in found if path.is_file() and path.name != ASKED_WITH}
+
+
 def _table() -> dict[str, Any]:
     return tomllib.loads((FIXTURES / "expected.toml").read_text())
 
@@ -72,6 +91,7 @@ def _sample(name: str, row: Mapping[str, Any], driven: Mapping[str, str]) -> Sam
     keeps_record = row.get("keeps_record", False)
     return Sample(
         name,
+        files()[name],
         driven["record_command" if keeps_record else "command"],
         driven["record_outcome"] if keeps_record else None,
         row.get("example_of"),

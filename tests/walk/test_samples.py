@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cancelcontract.clauses.words import LIST_AT_MOST
 from pytest_cancelcontract.conduct import DrillResult
 from pytest_cancelcontract.contract import CLAUSES, judge
 from pytest_cancelcontract.finding import Verdict
-from pytest_cancelcontract.history import load
-from tests.walk.samples import FIXTURES, samples
+from pytest_cancelcontract.history import History, load
+from pytest_cancelcontract.recorder.plan import FIRST
+from pytest_cancelcontract.scenarios import SCENARIOS
+from tests.walk.samples import FIXTURES, files, samples
 from tests.walk.walking import Cell, Tally, Walk
 
 NOT_JUDGED = (Verdict.NOT_COVERED, Verdict.NOT_APPLICABLE)
@@ -21,6 +24,8 @@ KEPT_HISTORIES = FIXTURES.parent / ".walk"
 
 def test_sample_gets_exactly_the_expected_verdicts(cell: Cell, walk: Walk, tally: Tally, request: pytest.FixtureRequest) -> None:
     """A cell that is not in the table must be kept; one that is must have the verdict that stands there."""
+    if cell.sample.lacks:
+        pytest.skip(f"there is no {cell.sample.lacks} here")
     result = walk.result(cell).result()
     tally.drills += 1
     tally.rerun += result.attempts > 1
@@ -40,23 +45,41 @@ def test_sample_gets_exactly_the_expected_verdicts(cell: Cell, walk: Walk, tally
                 continue
         if want is not got:
             wrong.append(f"{clause}: expected {want or 'not judged'}, got {got or 'not judged'}. {_evidence(result, clause)}")
-    wrong += _acquitted_for_want_of_a_witness(result)
+    wrong += [line for path in _histories(result) for line in _acquitted_for_want_of_a_witness(load(path))]
+    wrong += _not_named(result)
     if wrong:
         kept = _keep(result, request.node.name)
         tally.wrong += [f"{cell.sample.name} {cell.scenario.id} {line}" for line in wrong]
         pytest.fail("\n".join([f"{cell.sample.name} over {cell.scenario.id}:", *wrong, f"history  {kept}"]), pytrace=False)
 
 
-def _acquitted_for_want_of_a_witness(result: DrillResult) -> list[str]:
+def _histories(result: DrillResult) -> list[Path]:
+    """All that the drill left: one for each moment at which it pressed, and for each that was run again."""
+    return sorted(Path(result.history).parent.glob("*.jsonl"))
+
+
+def _not_named(result: DrillResult) -> list[str]:
+    """Whom no-survivors does not name of those that were alive at the deadline, by the look that the recorder took then."""
+    finding = next((check.finding for check in result.checks if check.clause == "no-survivors"), None)
+    if finding is None or finding.verdict is not Verdict.BROKEN or len(_histories(result)) > 1:
+        return []
+    history = load(result.history)
+    first = {one.subject for one in history.of("process-table", "held") if one.data.get("run") == FIRST}
+    look = next(one.data["processes"] for one in history.of("process-table", "look") if one.data["moment"] == "deadline")
+    alive = [(row["subject"].replace(":", " (start "), row["role"]) for row in look if row["alive"] and row["subject"] in first]
+    named = [who for who in alive if f"pid {who[0]}, {who[1]})" in finding.observed]
+    return [] if len(named) == min(len(alive), LIST_AT_MOST) else [f"no-survivors names {named}; alive at the deadline were {alive}"]
+
+
+def _acquitted_for_want_of_a_witness(whole: History) -> list[str]:
     """Take each witness in turn out of the recorded history: what was not kept with it must not be kept without it."""
-    whole = load(result.history)
     found = []
     before = {check.clause: check.verdict for check in judge(whole)}
     for witness in sorted({seen.witness for seen in whole.observations}):
         rest = replace(whole, observations=tuple(seen for seen in whole.observations if seen.witness != witness))
         for check in judge(rest):
             if check.verdict is Verdict.KEPT and before[check.clause] is not Verdict.KEPT:
-                found.append(f"{check.clause}: {before[check.clause]}, but kept without the witness {witness}")
+                found.append(f"{check.clause}: {before[check.clause]}, but kept without the witness {witness} ({whole.path})")
     return found
 
 
@@ -71,9 +94,11 @@ def _evidence(result: DrillResult, clause: str) -> str:
 
 
 def _keep(result: DrillResult, name: str) -> Path:
-    kept = KEPT_HISTORIES / f"{name.partition('[')[2].rstrip(']').replace('/', '-')}.jsonl"
-    kept.parent.mkdir(exist_ok=True)
-    shutil.copyfile(result.history, kept)
+    kept = KEPT_HISTORIES / name.partition("[")[2].rstrip("]").replace("/", "-")
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    for path in _histories(result):
+        shutil.copy(path, kept)
     return kept
 
 
@@ -93,8 +118,12 @@ def test_each_sample_breaks_what_it_is_the_example_of() -> None:
             assert any(cells.get(sample.example_of or "") == Verdict.BROKEN for cells in shown), sample.name
 
 
+def test_each_scenario_has_a_sample_that_does_not_keep_it() -> None:
+    """A scenario in which nothing is ever broken might as well not be run; and where the walk is not whole, it shows that too."""
+    broken = {row.id for sample in samples() for row in sample.scenarios(whole=False) if Verdict.BROKEN in sample.expected(row).values()}
+    assert {row.id for row in SCENARIOS} - broken == set()
+
+
 def test_each_sample_file_is_in_the_table() -> None:
     """A sample that the walk does not know shows nothing."""
-    wrappers = FIXTURES / "wrappers"
-    files = {f"{path.parent.name}/{path.stem}" for folder in ("kept", "broken") for path in (wrappers / folder).glob("[a-z]*.py")}
-    assert files == {sample.name for sample in samples()}
+    assert set(files()) == {sample.name for sample in samples()}

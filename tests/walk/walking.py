@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_cancelcontract.adapters.driver import Driver
+from pytest_cancelcontract.adapters.hosting import driver_for
 from pytest_cancelcontract.conduct import DrillResult, Lanes, conduct
 from pytest_cancelcontract.recorder.client import Recorder
 from pytest_cancelcontract.scenarios import Scenario
@@ -56,7 +56,8 @@ class Walk:
         self._recorder = Recorder.start()
         self._lanes = Lanes()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="walk")
-        self._results = {id(cell): self._pool.submit(self._drill, number, cell) for number, cell in enumerate(cells)}
+        able = [(number, cell) for number, cell in enumerate(cells) if not cell.sample.lacks]
+        self._results = {id(cell): self._pool.submit(self._drill, number, cell) for number, cell in able}
 
     def result(self, cell: Cell) -> Future[DrillResult]:
         """The drill's result, to be waited for."""
@@ -71,7 +72,7 @@ class Walk:
         folder = self._folder / f"{number:04}"
         records = folder / "records"
         records.mkdir(parents=True)
-        driver = Driver(cell.sample.adapter(records))
+        driver = driver_for(cell.sample.adapter(records))
         try:
             history = folder / f"{cell.scenario.id}.jsonl"
             return conduct(self._recorder, driver, cell.scenario, terms(), history=history, wrapper=cell.sample.name, lanes=self._lanes)
