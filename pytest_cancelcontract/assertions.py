@@ -1,6 +1,6 @@
 """One ``assert_*`` for each clause of the contract, for tests that run a drill step by step.
 
-Each judges by the terms that the drill ran with, and fails on inconclusive and on not covered as well: silence is no proof.
+Each judges by the terms that the drill ran with, and fails on inconclusive, not covered and not applicable as well: silence is no proof.
 They raise outright, since a bare ``assert`` in a helper passes under ``python -O``. Knows nothing of pytest.
 """
 

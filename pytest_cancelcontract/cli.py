@@ -28,6 +28,7 @@ examples:
   cancelcontract run -- node wrap.mjs {workspace} {runner}
   cancelcontract run --grace 2 --scenario all --report report.json -- ./wrap.sh {runner}
   cancelcontract run --with INT --scenario deaf-child -- python wrap.py {runner}
+  cancelcontract run --with @docker --grace 10 -- python wrap.py {runner}
   cancelcontract run --start 'jobs submit {runner}' --with 'jobs cancel {id}' --outcome 'jobs state {id}'
 
 {runner} stands for the command line of the uncooperative runner, which your wrapper must start; write it as a word of its
@@ -92,8 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_passed(run)
     listing = actions.add_parser(
         "list",
-        help="show the scenarios and the clauses",
-        description="Show the scenarios, what each judges and how long it takes with the given terms; then the clauses.",
+        help="show the scenarios, the clauses and the ladders",
+        description="Show the scenarios, what each judges and how long it takes with the given terms; then the clauses, and the ladders"
+        " that --with takes.",
         allow_abbrev=False,
     )
     for row in TERM_ROWS.values():
@@ -267,8 +269,9 @@ def _ini_text(value: object) -> str:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from pytest_cancelcontract.adapters.ladders import LADDERS
     from pytest_cancelcontract.contract import CLAUSES
-    from pytest_cancelcontract.report.listing import clause_lines, scenario_lines
+    from pytest_cancelcontract.report.listing import clause_lines, ladder_lines, scenario_lines
     from pytest_cancelcontract.scenarios import SCENARIOS
     from pytest_cancelcontract.terms import BadTerm, settle_terms
 
@@ -283,7 +286,7 @@ def _list(options: argparse.Namespace) -> int:
         terms = settle_terms(found)
     except BadTerm as error:
         raise BadUse(str(error)) from None
-    print("\n".join([*scenario_lines(SCENARIOS, terms), "", *clause_lines(CLAUSES)]))
+    print("\n".join([*scenario_lines(SCENARIOS, terms), "", *clause_lines(CLAUSES), "", *ladder_lines(LADDERS)]))
     return 0
 
 

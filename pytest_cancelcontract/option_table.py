@@ -68,8 +68,10 @@ OPTIONS: tuple[OptionRow, ...] = (
     OptionRow(
         "with",
         "text",
-        "SIGNAL|CMD",
-        "how cancel is pressed: a signal to the wrapper (default SIGTERM), or a command, with {wrapper_pid} too",
+        "SIGNAL|CMD|@LADDER",
+        "how cancel is pressed: a signal to the wrapper (default SIGTERM), a command, with {wrapper_pid} too, or a ladder of signals to "
+        "the wrapper as a platform sends them: --cancel-with=@docker, @github-actions, @kubernetes, @systemd, @buildkite, @gitlab "
+        "(cancelcontract list tells the steps), or your own: --cancel-with=\"@'INT 2 TERM 1 KILL'\"",
     ),
     OptionRow("outcome", "text", "CMD", "a command that prints the outcome; without it the outcome is the wrapper's exit status"),
     OptionRow(

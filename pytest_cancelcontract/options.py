@@ -331,7 +331,7 @@ def _terms_in(marked: Mapping[str, Any]) -> dict[str, tuple[object, str]]:
 def _merged(item: pytest.Item) -> tuple[dict[str, Any], dict[str, str]]:
     merged: dict[str, Any] = {}
     expected: dict[str, str] = {}
-    for marker in reversed(list(item.iter_markers(MARKER))):
+    for marker in _from_far_to_near(item):
         if marker.args:
             raise pytest.UsageError(f"the marker cancel_contract takes arguments by name only, got {marker.args[0]!r}")
         _refuse_unknown(marker.kwargs, MARKER_ARGUMENTS, "argument of the marker cancel_contract", "arguments")
@@ -340,6 +340,23 @@ def _merged(item: pytest.Item) -> tuple[dict[str, Any], dict[str, str]]:
         expected |= _expected(marker.kwargs.get("expected", {}))
         merged |= marker.kwargs
     return merged, expected
+
+
+def _from_far_to_near(item: pytest.Item) -> list[pytest.Mark]:
+    """A test's markers, those of its module first and those of its own parameters last.
+
+    Raises:
+        pytest.UsageError: a parameter's marker chooses scenarios; which tests there are is known before its parameters are.
+    """
+    on_parameters = [mark for mark in getattr(getattr(item, "callspec", None), "marks", ()) if mark.name == MARKER]
+    for mark in on_parameters:
+        if "scenarios" in mark.kwargs:
+            raise pytest.UsageError(
+                f"scenarios= cannot stand on a parameter, got {mark.kwargs['scenarios']!r} from the marker cancel_contract;"
+                " put it on the function, or leave tests out with -k"
+            )
+    others = [mark for mark in item.iter_markers(MARKER) if all(mark is not own for own in on_parameters)]
+    return [*reversed(others), *on_parameters]
 
 
 def _refuse_unknown(given: Iterable[str], known: Collection[str], what: str, all_of_them: str) -> None:

@@ -21,6 +21,7 @@ import pytest
 from pytest_cancelcontract.options import (
     DEFAULT_JOBS_COMMAND,
     DEFAULT_JOBS_OBJECT,
+    MARKER,
     Settings,
     command_adapter,
     marked_terms,
@@ -30,7 +31,8 @@ from pytest_cancelcontract.options import (
     settle,
 )
 from pytest_cancelcontract.report import json_report, text
-from pytest_cancelcontract.scenarios import Act, Scenario
+from pytest_cancelcontract.report.listing import longest_s
+from pytest_cancelcontract.scenarios import Scenario
 from pytest_cancelcontract.terms import Terms
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ REPORT_ATTRIBUTE = "cancelcontract"
 """Where a test report carries its drills: an attribute of plain data crosses xdist, and stays out of JUnit's files."""
 _ROWS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 _DRILLS: pytest.StashKey[list[Drill]] = pytest.StashKey()
+_REFUSED: pytest.StashKey[str] = pytest.StashKey()
 _RERUNS_NO_MORE: dict[tuple[str, ...], dict[str, int]] = {
     ("rerunfailures", "pytest_rerunfailures"): {"reruns": 0},
     ("flaky", "flaky.flaky_pytest_plugin"): {"max_runs": 1, "min_passes": 1},
@@ -98,6 +101,7 @@ class PytestSide:
                 self._named_adapter()
         for item in items:
             if "cancel_contract" in getattr(item, "fixturenames", ()):
+                self._heed_own_marks(item)
                 self._limit(item)
 
         if items:
@@ -141,6 +145,17 @@ class PytestSide:
         if report is not None and (problem := _why_not_writable(report.parent)):
             raise pytest.UsageError(f"the report cannot be written to {report} (from {self.settings.origin('cancel_report')}): {problem}")
 
+    def _heed_own_marks(self, item: pytest.Item) -> None:
+        """Terms that stand on one of a test's own parameters: ``pytest.param(…, marks=pytest.mark.cancel_contract(grace=9))``."""
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or "cancel_contract" not in callspec.params or all(mark.name != MARKER for mark in callspec.marks):
+            return
+        _, scenario = callspec.params["cancel_contract"]
+        try:
+            callspec.params["cancel_contract"] = (request_of(item, self.settings), scenario)
+        except pytest.UsageError as error:
+            item.stash[_REFUSED] = str(error)  # told by the fixture: raised here, it would be an internal error under xdist
+
     def _limit(self, item: pytest.Item) -> None:
         """A time limit from the test's own terms, and no second try: it would turn broken into green."""
         callspec = getattr(item, "callspec", None)
@@ -175,6 +190,8 @@ class PytestSide:
                 pytrace=False,
             )
         item: pytest.Item = request.node
+        if _REFUSED in item.stash:
+            pytest.fail(item.stash[_REFUSED], pytrace=False)
         asked, scenario = request.param
         place = Place(
             nodeid=item.nodeid,
@@ -261,13 +278,12 @@ class PytestSide:
         return self._session
 
     def _before(self, item: pytest.Item, adapter: Adapter) -> None:
-        """Where the adapter is the session's own, start the drills of the tests that come next; under xdist others may get them."""
-        if not _is_shared(item, adapter):
+        """Where the adapter is that of ``cancel_adapter``, the drills behind may start too; under xdist another worker may get them."""
+        if not _is_shared(item, adapter) or any(known is adapter for known in self._shared):
             return
-        if all(known is not adapter for known in self._shared):
-            self._shared.append(adapter)
-            # What is added last is done first: the adapter is closed before the fixture that made it takes its ground away.
-            _adapter_origin(item).addfinalizer(functools.partial(self.session.close_driver, adapter))
+        self._shared.append(adapter)
+        # What is added last is done first: the adapter is closed before the fixture that made it takes its ground away.
+        _adapter_origin(item).addfinalizer(functools.partial(self._close_shared, adapter))
         if self.is_worker:
             return
         from pytest_cancelcontract.adapters.command import CommandAdapter
@@ -280,13 +296,22 @@ class PytestSide:
             orders.append(Order(other.nodeid, scenario, request.terms, request.clauses))
         self.session.order_ahead(orders, adapter, jobs=jobs)
 
+    def _close_shared(self, adapter: Adapter) -> None:
+        self._shared = [known for known in self._shared if known is not adapter]
+        self.session.close_driver(adapter)
+
+    def ended(self, item: pytest.Item) -> None:
+        """A test is over: a drill that was started ahead for it, and which it never asked for, is not wanted."""
+        if self._session is not None:
+            self._session.drop(item.nodeid)
+
     def _after(self, item: pytest.Item, adapter: Adapter) -> None:
         """An adapter that the test made has had its last drill; one that a fixture made may be used again."""
         if not any(value is adapter for value in getattr(item, "funcargs", {}).values()):
             self.session.close_driver(adapter)
 
     def say(self, scenario: Scenario, terms: Terms) -> Callable[[str, float], None]:
-        """A function that prints what a drill waits for: one line a drill, with -v a line for every wait."""
+        """A function that prints what a drill waits for: one line a drill unless it is over already, with -v a line for every wait."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         verbosity = getattr(self.config.option, "verbose", 0)  # not there without a terminal (-p no:terminal)
         if self.is_worker or reporter is None or verbosity < 0:
@@ -298,7 +323,7 @@ class PytestSide:
             nonlocal has_spoken
             line = text.progress_line(scenario.id, waits_for, at_most_s)
             if verbosity == 0 and not waits_for.endswith(text.RUNS_ONCE_MORE):
-                if has_spoken:
+                if has_spoken or not at_most_s:
                     return
                 line = text.drill_line(scenario.id, terms)
             has_spoken = True
@@ -319,14 +344,15 @@ class PytestSide:
             words.append(item.nodeid)
         for key, given in self.settings.given.items():
             if given.is_command_line and key not in {"cancel_scenario", "cancel_report", "cancel_history"}:
-                words += [given.origin, str(given.value)]
+                # pytest takes a word that begins with @, as a ladder does, for a file of arguments.
+                words += [f"{given.origin}={given.value}"] if str(given.value).startswith("@") else [given.origin, str(given.value)]
         return shlex.join(words)
 
     # ------------------------------------------------------------------ results
 
     def record(self, item: pytest.Item, row: Mapping[str, Any]) -> None:
         """Keep a drill's result until its test's report is made."""
-        item.stash.setdefault(_ROWS, []).append({**row, "test": item.nodeid.partition("[")[0]})
+        item.stash.setdefault(_ROWS, []).append({**row, "test": _name(item)})
 
     def attach(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """Put the drills of a test on its report; a failure of our own test is just its message."""
@@ -344,7 +370,19 @@ class PytestSide:
         if not given:
             return []
         shown = [f"{key.removeprefix('cancel_')} {_shown(one.value)} ({one.origin})" for key, one in given.items()]
-        return [f"cancel contract: {', '.join(shown)}", f"cancel contract: histories in {self.settings.history}"]
+        return [f"cancel contract: {', '.join(shown)}", *self._ladder_lines(), f"cancel contract: histories in {self.settings.history}"]
+
+    def _ladder_lines(self) -> list[str]:
+        """Where cancel is pressed by a ladder that takes longer than the terms let a run live: a line that says so."""
+        if self.settings.text("cancel_wrapper") is None:
+            return []
+        adapter, terms = command_adapter(self.settings), settle(self.settings, {})
+        if adapter.cancel_takes_s <= terms.deadline_after_press_s:
+            return []
+        return [
+            f"cancel contract: the ladder ({adapter.how}) takes {adapter.cancel_takes_s:g} s, but {terms.deadline_after_press_s:g} s after"
+            f" cancel the run must be gone (delivery + grace + kill_within): a grace of {adapter.cancel_takes_s:g} s shows all of its steps"
+        ]
 
     def write_report(self, rows: Sequence[Mapping[str, Any]]) -> str:
         """Write the report that was asked for; returns why it could not be written, or ``""``."""
@@ -370,9 +408,8 @@ class PytestSide:
 
 def time_limit_s(terms: Terms, scenario: Scenario) -> float:
     """How long a contract test may take: its drill and the one rerun, each after the drills that are in flight before it."""
-    runs = 2 if scenario.act is Act.CANCEL_THEN_RESTART else 1
-    one_s = runs * (terms.start_s + terms.call_s) + terms.deadline_after_press_s + terms.kill_within_s + terms.settle_s + terms.call_s
-    return 3 * one_s + _TIMEOUT_SLACK_S
+    calls_s = scenario.starts * (terms.start_s + terms.call_s) + len(scenario.moments) * terms.call_s
+    return 3 * (calls_s + longest_s(scenario, terms)) + _TIMEOUT_SLACK_S
 
 
 def _is_conformance(item: pytest.Item) -> bool:
@@ -396,6 +433,16 @@ def _only_message(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
     return shown
 
 
+def _name(item: pytest.Item) -> str:
+    """A test's node id without the scenario, which has a column of its own: ``test_x.py::test_it[slow]``."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or "cancel_contract" not in callspec.params:
+        return item.nodeid
+    _, scenario = callspec.params["cancel_contract"]
+    own = f"-{callspec.id}-".replace(f"-{scenario.id}-", "-", 1).strip("-")
+    return f"{item.nodeid.partition('[')[0]}{f'[{own}]' if own else ''}"
+
+
 def _is_shared(item: pytest.Item, adapter: object) -> bool:
     return getattr(item, "funcargs", {}).get("cancel_adapter") is adapter
 
@@ -410,22 +457,55 @@ def _those_that_follow(item: pytest.Item) -> list[pytest.Item]:
 def _gets_the_same(item: pytest.Item, other: pytest.Item) -> bool:
     if not {"cancel_contract", "cancel_adapter"} <= set(getattr(other, "fixturenames", ())):
         return False
-    return _adapter_origin(item) == _adapter_origin(other) and _other_params(item) == _other_params(other)
+    origin = _adapter_origin(item)
+    return (
+        origin is not None
+        and origin is _adapter_origin(other)
+        and _home(item, origin.scope) is _home(other, origin.scope)
+        and _deciding_params(item) == _deciding_params(other)
+    )
 
 
 def _adapter_origin(item: pytest.Item) -> Any:
     """The definition of ``cancel_adapter`` that an item gets; pytest has no public name for it."""
-    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get("cancel_adapter") or (None,)
-    return definitions[-1]
+    return (_definitions(item).get("cancel_adapter") or (None,))[-1]
 
 
-def _other_params(item: pytest.Item) -> dict[str, object]:
-    params: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
-    return {name: value for name, value in params.items() if name != "cancel_contract"}
+def _definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
+    return getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+
+
+def _home(item: pytest.Item, scope: str) -> object:
+    """Within what a fixture of that scope keeps its value: the session, or a package, module or class; the test itself otherwise."""
+    kinds: dict[str, type[pytest.Collector]] = {
+        "session": pytest.Session,
+        "package": pytest.Package,
+        "module": pytest.Module,
+        "class": pytest.Class,
+    }
+    return (item.getparent(kinds[scope]) if scope in kinds else None) or item
+
+
+def _deciding_params(item: pytest.Item) -> dict[str, int]:
+    """Which parameters an item has, by number, of those on which the value of ``cancel_adapter`` may depend."""
+    definitions = _definitions(item)
+    names, to_look_at = {"cancel_adapter"}, ["cancel_adapter"]
+    while to_look_at:
+        asked_for = {name for definition in definitions.get(to_look_at.pop(), ()) for name in definition.argnames}
+        to_look_at += asked_for - names
+        names |= asked_for
+    indices: dict[str, int] = getattr(getattr(item, "callspec", None), "indices", {})
+    return {name: index for name, index in indices.items() if name in names}
 
 
 def _may_be_skipped(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) is not None for name in ("skip", "skipif", "xfail"))
+    """Whether a test may not be run at all; a condition that is not plainly false may be anything."""
+    if item.get_closest_marker("skip") is not None:
+        return True
+    conditions = [condition for marker in item.iter_markers("skipif") for condition in marker.args or (True,)]
+    return any(condition is not False for condition in conditions) or any(
+        not marker.kwargs.get("run", True) for marker in item.iter_markers("xfail")
+    )
 
 
 def _import_adapter(name: str, origin: str, folder: Path) -> Adapter:

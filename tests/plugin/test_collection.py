@@ -123,9 +123,19 @@ def _literal(message: str) -> str:
         (["--cancel-wrapper=python wrap.py"], "", "the command 'python wrap.py' from --cancel-wrapper never starts the runner: *"),
         (["--cancel-wrapper=wrap {runer}"], "", "unknown brace {runer} in '{runer}' from --cancel-wrapper; *"),
         (
-            ["--cancel-wrapper=wrap {runner}", "--cancel-with=@docker"],
+            ["--cancel-wrapper=wrap {runner}", "--cancel-with=@dokcer"],
             "",
-            "a ladder (@docker from --cancel-with) is not in this release; *",
+            "no such ladder: '@dokcer' from --cancel-with; allowed are @github-actions, *",
+        ),
+        (
+            ["--cancel-wrapper=wrap {runner}"],
+            "cancel_with = @INT TERM",
+            "the pause between INT and TERM is missing in the ladder '@INT TERM' from ini cancel_with; *",
+        ),
+        (
+            ["--cancel-start=submit {runner}", "--cancel-with=@docker"],
+            "",
+            "@docker from --cancel-with has no process to go to: *",
         ),
         (
             ["--cancel-wrapper=a {runner}", "--cancel-adapter=m:A"],
@@ -284,6 +294,27 @@ def test_options_without_a_test_of_the_contract_are_a_usage_error_under_xdist_to
     result = pytester.runpytest_subprocess("-n1", "--cancel-grace=1", timeout=30)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stdout.fnmatch_lines(["ERROR: --cancel-grace given, but no test of the cancel contract was collected; *"])
+
+
+def test_a_ladder_that_is_longer_than_a_run_may_live_is_told_at_the_top(pytester: pytest.Pytester) -> None:
+    words = ("--pyargs", "pytest_cancelcontract.conformance", "--collect-only", "--cancel-wrapper=wrap {runner}")
+    told = "cancel contract: the ladder (@kubernetes: SIGTERM, 30 s, SIGKILL to the wrapper) takes 30 s, but 12 s after cancel *"
+    pytester.runpytest(*words, "--cancel-with=@kubernetes").stdout.fnmatch_lines([told])
+    for enough in (["--cancel-with=@kubernetes", "--cancel-grace=30"], ["--cancel-with=@docker"]):
+        pytester.runpytest(*words, *enough).stdout.no_fnmatch_line("*the ladder*")
+
+
+def test_a_ladder_in_the_command_that_runs_a_drill_again_is_no_file_of_arguments(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.cancel_contract(scenarios="polite")
+        def test_cancel(cancel_contract):
+            assert cancel_contract._place.rerun.endswith(" '--cancel-with=@INT 2 KILL'")
+            pytest.skip("seen")
+        """
+    )
+    pytester.runpytest("--cancel-wrapper=wrap {runner}", "--cancel-with=@INT 2 KILL").assert_outcomes(skipped=1)
 
 
 def test_contract_tests_get_a_time_limit_unless_they_carry_one(pytester: pytest.Pytester) -> None:

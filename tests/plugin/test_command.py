@@ -23,7 +23,7 @@ def test_help_has_examples_and_the_options_without_their_prefix(command: Run) ->
     result = command("run", "--help")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["usage: cancelcontract run [[]options] -- COMMAND…", "*--with SIGNAL|CMD*", "*--grace SECONDS*", "examples:", "*{runner}*"]
+        ["usage: cancelcontract run [[]options] -- COMMAND…", "*--with SIGNAL|CMD|@LADDER*", "*--grace SECONDS*", "examples:", "*{runner}*"]
     )
     assert "--cancel-" not in result.stdout.str()
 
@@ -40,6 +40,7 @@ def test_the_list_has_every_scenario_with_its_time_by_the_given_terms(capsys: py
     assert "delivery 1 (--delivery), grace 2 (--grace)" in shown
     assert "about 3.0 s, at most 7.5 s from cancel" in shown
     assert "no-survivors " in shown and "MUST" in shown and "SHOULD" in shown
+    assert "  @github-actions  INT 7.5 TERM 2.5 KILL\n" in shown
 
 
 @pytest.mark.parametrize(

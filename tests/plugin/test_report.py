@@ -28,8 +28,8 @@ def history(*observations: Observation) -> History:
     return History(HEADER, observations, "/x/deaf-child.jsonl")
 
 
-def hello(subject: str, role: str, at_s: float = 99.0) -> Observation:
-    return Observation(at_s, "lifeline", "hello", subject, {"role": role, "attempt": "a-1"})
+def hello(subject: str, role: str, at_s: float = 99.0, attempt: str = "a-1", run: str = "first") -> Observation:
+    return Observation(at_s, "lifeline", "hello", subject, {"role": role, "attempt": attempt, "run": run})
 
 
 PRESSED = Observation(100.0, "adapter", "pressed", "", {"trigger": True, "how": "SIGTERM to the wrapper"})
@@ -95,6 +95,100 @@ def test_the_timeline_tells_the_course_in_seconds_from_pressed() -> None:
     ]
 
 
+def test_the_timeline_tells_of_a_second_press_and_of_the_death_of_the_adapters_host() -> None:
+    course = [
+        hello(LEADER, "leader"),
+        PRESSED,
+        Observation(100.2, "adapter", "pressed-again", "", {"how": "SIGTERM to the wrapper"}),
+        Observation(100.3, "process-table", "host-exited", "9:1", {"status": -15}),
+        Observation(100.4, "adapter", "cancel-again-returned", "", {"error": "HostGone: it ended"}),
+        Observation(100.5, "outcome", "answer", "", {"outcome": "cancelled"}),
+        Observation(100.6, "outcome", "answer", "", {"outcome": "failed"}),
+        Observation(100.7, "outcome", "answer", "", {"outcome": "failed"}),
+        hello("12:3", "leader", 101.0, attempt="a-2"),
+    ]
+    assert timeline(history(*course)) == [
+        "   +0.000 s  pressed (SIGTERM to the wrapper)",
+        "   +0.200 s  pressed again (SIGTERM to the wrapper)",
+        "   +0.300 s  the process that hosts the adapter exited with status -15",
+        "   +0.400 s  the second cancel call failed: HostGone: it ended",
+        "   +0.500 s  outcome reported: cancelled",
+        "   +0.600 s  the outcome is another one: failed",
+        "   +1.000 s  leader of a new attempt (pid 12) began by itself",
+        "   +9.000 s  the deadline",
+    ]
+
+
+def test_the_timeline_tells_how_far_a_held_runner_was_and_what_became_of_it() -> None:
+    course = [
+        hello(LEADER, "leader"),
+        Observation(99.2, "lifeline", "ready", LEADER),
+        PRESSED,
+        Observation(100.0, "drill", "reached", "", {"what": "before it works"}),
+        Observation(102.0, "drill", "released", LEADER, {"why": "the press had `delivery` to arrive"}),
+        Observation(102.1, "lifeline", "working", LEADER),
+    ]
+    assert timeline(history(*course))[:4] == [
+        "   -0.800 s  leader (pid 10) is held, before it works",
+        "   +0.000 s  pressed (SIGTERM to the wrapper), before it works",
+        "   +2.000 s  leader (pid 10) is let go on: the press had `delivery` to arrive",
+        "   +2.100 s  leader (pid 10) works",
+    ]
+
+
+def test_the_timeline_tells_what_is_read_from_outside_of_a_stopped_process() -> None:
+    course = [
+        hello(LEADER, "leader"),
+        Observation(99.6, "process-table", "stopped", LEADER),
+        PRESSED,
+        Observation(100.1, "process-table", "pending", LEADER, {"signals": ["SIGHUP", "SIGTERM"]}),
+        Observation(100.2, "process-table", "input-ended", LEADER),
+    ]
+    assert [line.partition("s  ")[2] for line in timeline(history(*course))[:4]] == [
+        "leader (pid 10) is stopped",
+        "pressed (SIGTERM to the wrapper)",
+        "SIGHUP and SIGTERM waits for leader (pid 10), which is stopped",
+        "the input of leader (pid 10), which is stopped, has ended",
+    ]
+
+
+def test_the_timeline_tells_the_runs_of_a_drill_apart() -> None:
+    course = [
+        hello(LEADER, "leader"),
+        hello(CHILD, "leader", attempt="a-2", run="bystander"),
+        Observation(99.5, "lifeline", "working", LEADER),
+        Observation(99.9, "lifeline", "working", CHILD),
+        PRESSED,
+        Observation(100.1, "lifeline", "notice", CHILD, {"by": "SIGTERM"}),
+        Observation(100.3, "process-table", "died", LEADER),
+        Observation(101.0, "outcome", "other-answer", "", {"run": "bystander", "outcome": "running"}),
+        Observation(
+            101.1,
+            "process-table",
+            "look",
+            "",
+            {"moment": "bystander", "processes": [{"subject": LEADER, "alive": False}, {"subject": CHILD, "alive": True, "state": "T"}]},
+        ),
+        Observation(101.2, "adapter", "other-starting", "", {"run": "next"}),
+        Observation(101.3, "adapter", "other-started", "", {"run": "next", "error": "Busy"}),
+        Observation(101.4, "outcome", "other-answer", "", {"run": "next", "outcome": "failed"}),
+        Observation(101.5, "process-table", "wrapper-exited", "9:1", {"run": "next", "status": 1}),
+    ]
+    assert [line.partition("s  ")[2] for line in timeline(history(*course))] == [
+        "the runner works, with all its processes",
+        "pressed (SIGTERM to the wrapper)",
+        "leader of the bystander (pid 11) noticed SIGTERM",
+        "leader (pid 10) is gone, was killed",
+        "outcome of the bystander: running",
+        "the bystander is let go; alive until then: leader of the bystander (pid 11), state T",
+        "the next task is started",
+        "the next task could not be started: Busy",
+        "outcome of the next task: failed",
+        "the wrapper of the next task exited with status 1",
+        "the deadline",
+    ]
+
+
 def test_a_timeline_stays_short_and_is_empty_without_a_press() -> None:
     many = [hello(f"{pid}:1", "daemon") for pid in range(40)]
     deaths = [Observation(101.0 + pid, "process-table", "died", f"{pid}:1") for pid in range(40)]
@@ -155,8 +249,8 @@ def test_the_summary_names_broken_clauses_should_lines_expectations_and_what_is_
 
 
 def test_the_tests_are_named_only_where_there_are_several() -> None:
-    lines = summary([row(test="a/test_x.py::test_a"), row(test="a/test_x.py::test_b")])
-    assert [line.split()[0] for line in lines] == ["test", "test_x.py::test_a", "test_x.py::test_b"]
+    lines = summary([row(test="a/test_x.py::test_a"), row(test="a/test_x.py::test_b[c/d]")])
+    assert [line.split()[0] for line in lines] == ["test", "test_x.py::test_a", "test_x.py::test_b[c/d]"]
 
 
 def test_the_report_is_null_where_nothing_was_measured_and_names_a_drills_own_terms_only_where_they_differ(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,10 +21,9 @@ from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table
 from pytest_cancelcontract.recorder.client import OpenDrill, Recorder, RecorderFailed, SpawnFailed
-from pytest_cancelcontract.terms import settle_terms
 from tests.conftest import STAMP, stamped
+from tests.recorder.conftest import TERMS, header
 
-TERMS = settle_terms({name: (value, "test") for name, value in {"delivery": 0.5, "grace": 0.5, "kill_within": 0.5, "settle": 0.1}.items()})
 FORWARDS = """
 import os, signal, subprocess, sys
 runner = subprocess.Popen(sys.argv[1:])
@@ -33,17 +31,6 @@ signal.signal(signal.SIGTERM, lambda *_: runner.send_signal(signal.SIGTERM))
 sys.exit(3 if runner.wait() else 0)
 """
 DEAF_TO_TERM = "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); subprocess.Popen(sys.argv[1:]).wait()"
-
-
-@pytest.fixture
-def recorder() -> Iterator[Recorder]:
-    one = Recorder.start()
-    yield one
-    one.close()
-
-
-def header(scenario: str, capabilities: tuple[str, ...] = ("exit",)) -> dict[str, Any]:
-    return {"scenario": scenario, "run_id": "r", "task_id": "t", "wrapper": "test", "capabilities": list(capabilities), "attempt": 1}
 
 
 Begin = Callable[..., OpenDrill]
