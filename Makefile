@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-TIMES ?= 20
+TIMES ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help drill test check walk bench measure-terminators clean
@@ -37,8 +37,8 @@ check: $(READY) ## format, lint, types, and the arrows between the rooms
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -q tests/unit/test_rooms.py
 
-walk: $(READY) ## every sample over every scenario, TIMES times (20), with both cores kept busy
-	$(BIN)/python -m pytest tests/walk --walk-all --walk-load --walk-times $(TIMES)
+walk: $(READY) ## every sample over every scenario (a thousand drills), TIMES times (1), with the cores overloaded four times over
+	$(BIN)/python -m pytest tests/walk --walk-all --walk-load --walk-jobs 12 --walk-times $(TIMES)
 
 bench: $(READY) ## the measurements, each beside what it is compared with
 	$(BIN)/python -m benchmarks

@@ -26,11 +26,13 @@ class Spawned:
 class Ran:
     """A command that was run to its end: its status (negative: by that signal), or None where it was ended for taking too long.
 
-    ``output`` is the file that took its standard output and error; it is removed with the drill.
+    ``output`` is the file that took its standard output and error; it is removed with the drill. ``began_s`` is when it was started,
+    on the monotonic clock.
     """
 
     status: int | None
     output: Path
+    began_s: float
 
 
 @dataclass(frozen=True, slots=True)

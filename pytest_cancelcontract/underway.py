@@ -145,7 +145,8 @@ class UnderWay:
     def note_returned(self, returned: Returned) -> None:
         """Note when and how the cancel call has come back."""
         with contextlib.suppress(RecorderFailed):
-            self.observe("adapter", "cancel-returned", at_s=returned.at_s, error=returned.error, clean=returned.is_clean)
+            told = {"error": returned.error, "clean": returned.is_clean, "acted_at_s": returned.acted_s}
+            self.observe("adapter", "cancel-returned", at_s=returned.at_s, **told)
 
     def note_pressed_again(self, how: str) -> None:
         """Stamp the second press, in the thread that presses."""

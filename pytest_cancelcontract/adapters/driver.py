@@ -20,6 +20,7 @@ from typing import Any, Literal, Self, TypeGuard
 
 from pytest_cancelcontract.adapters.helpers import CannotStart
 from pytest_cancelcontract.adapters.protocol import (
+    ACTED,
     CALL_ENDS_AT,
     Adapter,
     BadOutcome,
@@ -88,20 +89,23 @@ class Returned:
     """How and when a call into the adapter came back.
 
     ``is_clean`` where it went well, or raised an ordinary ``Exception``: what is made to end a process or a task (``SystemExit``,
-    ``KeyboardInterrupt``, a cancellation) is no answer to whoever pressed cancel.
+    ``KeyboardInterrupt``, a cancellation) is no answer to whoever pressed cancel. ``acted_s`` is when it began to act: when it was
+    called, or when an adapter of this package had done its own part; None where it was never called.
     """
 
     at_s: float
     error: str | None = None
     is_clean: bool = True
+    acted_s: float | None = None
 
     @classmethod
-    def now(cls, error: BaseException | None = None) -> Self:
+    def now(cls, error: BaseException | None = None, *, acted_s: float | None = None) -> Self:
         """It has come back at this moment, with this error or none."""
         at_s = time.monotonic()
         if error is None:
-            return cls(at_s)
-        return cls(at_s, one_line(error), isinstance(error, Exception) and not isinstance(error, CancelledError))
+            return cls(at_s, acted_s=acted_s)
+        is_clean = isinstance(error, Exception) and not isinstance(error, CancelledError)
+        return cls(at_s, one_line(error), is_clean, acted_s)
 
 
 class Call:
@@ -286,6 +290,8 @@ class Driver:
 
     def _run_sync(self, call: Call, method: Callable[..., Any], hooks: Hooks) -> None:
         CALL_ENDS_AT.set(call.asked_s + call.within_s)
+        acts: list[float] = []
+        ACTED.set(acts)
         began = call.asked_s
         try:
             arguments = self._arguments(call.question)
@@ -295,12 +301,14 @@ class Driver:
             if _is_awaitable(value):
                 value = self._await_elsewhere(call, value)
         except BaseException as error:  # the adapter may raise anything, SystemExit and pytest.fail included
-            self._failed(call, began, error, hooks)
+            self._failed(call, began, error, hooks, acts)
         else:
-            self._returned(call, began, value, hooks)
+            self._returned(call, began, value, hooks, acts)
 
     async def _run_async(self, call: Call, method: Callable[..., Awaitable[Any]], hooks: Hooks) -> None:
         CALL_ENDS_AT.set(call.asked_s + call.within_s)
+        acts: list[float] = []
+        ACTED.set(acts)
         began = call.asked_s
         try:
             arguments = self._arguments(call.question)
@@ -308,12 +316,12 @@ class Driver:
             began = time.monotonic()
             value = await method(*arguments)
         except BaseException as error:  # as above; a KeyboardInterrupt that left a task would end the loop
-            self._failed(call, began, error, hooks)
+            self._failed(call, began, error, hooks, acts)
         else:
-            self._returned(call, began, value, hooks)
+            self._returned(call, began, value, hooks, acts)
 
-    def _returned(self, call: Call, began: float, value: Any, hooks: Hooks) -> None:
-        returned = Returned.now()
+    def _returned(self, call: Call, began: float, value: Any, hooks: Hooks, acts: list[float]) -> None:
+        returned = Returned.now(acted_s=acts[0] if acts else began)
         hooks.after(returned)
         ended, handle, outcome = returned.at_s, None, None
         if call.question.method == "start":
@@ -328,8 +336,8 @@ class Driver:
                 return
         call.resolve(Answer(began, ended, handle=handle, outcome=outcome))
 
-    def _failed(self, call: Call, began: float, error: BaseException, hooks: Hooks) -> None:
-        returned = Returned.now(error)
+    def _failed(self, call: Call, began: float, error: BaseException, hooks: Hooks, acts: list[float]) -> None:
+        returned = Returned.now(error, acted_s=acts[0] if acts else began if began > call.asked_s else None)
         hooks.after(returned)
         trace = "".join(traceback.format_exception(error))
         is_misconfigured = isinstance(error, (BadOutcome, CannotStart))

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_cancelcontract.adapters.ladders import Ladder
-from pytest_cancelcontract.adapters.protocol import call_left_s
+from pytest_cancelcontract.adapters.protocol import call_left_s, note_act
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder.process_table import identity_of
 from pytest_cancelcontract.run import Run
@@ -61,7 +61,7 @@ def send_signal(pid: int, start: int, number: signal.Signals) -> None:
         os.kill(pid, number)
         return
     with _held(pid, start, number) as held:
-        signal.pidfd_send_signal(held, number)
+        _send(held, number)
 
 
 def climb(ladder: Ladder, pid: int, start: int) -> None:
@@ -75,12 +75,18 @@ def climb(ladder: Ladder, pid: int, start: int) -> None:
     ends_s = began_s + HELPER_SHARE * call_left_s(math.inf)
     with _held(pid, start, ladder.steps[0].number) as held:
         for step in ladder.steps:
-            signal.pidfd_send_signal(held, step.number)
+            _send(held, step.number)
             if step is ladder.steps[-1] or _ends_within(held, min(step.pause_s, ends_s - time.monotonic())):
                 return
             if time.monotonic() >= ends_s:
                 took_s = time.monotonic() - began_s
                 raise CutShort(f"the ladder ({ladder.how}) was cut short after {took_s:.3g} s: the time of the call is up")
+
+
+def _send(held: int, number: signal.Signals) -> None:
+    at_s = time.monotonic()
+    signal.pidfd_send_signal(held, number)
+    note_act(at_s)
 
 
 def _ends_within(held: int, at_most_s: float) -> bool:
@@ -122,6 +128,7 @@ def run_helper(run: Run, argv: Sequence[str], *, cwd: Path, what: str, env: Mapp
         ran = run.command(argv, cwd=cwd, env=env, at_most_s=limit_s)
     except OSError as error:
         raise cannot_start(argv[0], error) from error
+    note_act(ran.began_s)
     printed = _read(ran.output)
     if ran.status == 0:
         return printed

@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ class Server:
         returned = self._returned.pop(number, None)
         with self._lock:
             self._calls.pop(number, None)
-        told = {"at_s": returned.at_s, "error": returned.error, "is_clean": returned.is_clean} if returned else None
+        told = asdict(returned) if returned else None
         self._line.say(say="answer", number=number, answer=answer_as_dict(answer), returned=told)
 
     # ------------------------------------------------------------------ what is asked of the other side
@@ -136,7 +137,7 @@ class Server:
 
         def command(argv: Sequence[str], cwd: Path, env: Mapping[str, str], at_most_s: float) -> Ran:
             told = self._carried(at_most_s, say="command", run=name, argv=list(argv), cwd=str(cwd), env=dict(env), at_most_s=at_most_s)
-            return Ran(told["status"], Path(told["output"]))
+            return Ran(told["status"], Path(told["output"]), told["began_s"])
 
         return run_from_dict(data, _spawn=spawn, _command=command)
 

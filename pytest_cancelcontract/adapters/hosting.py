@@ -323,7 +323,7 @@ class Host:
                 told: dict[str, Any] = {"pid": spawned.pid, "start": spawned.start, "output": str(spawned.output)}
             else:
                 ran = run.command(argv, cwd=cwd, env=env, at_most_s=message["at_most_s"])
-                told = {"status": ran.status, "output": str(ran.output)}
+                told = {"status": ran.status, "output": str(ran.output), "began_s": ran.began_s}
         except Exception as error:
             told = {"error": str(error), "is_spawn": isinstance(error, OSError)}
         self._line.say(say="told", number=message["number"], told=told)

@@ -140,6 +140,17 @@ CALL_ENDS_AT: ContextVar[float | None] = ContextVar("cancelcontract_call_ends_at
 """In a call into an adapter: when (``time.monotonic()``) its caller stops waiting for it."""
 
 
+ACTED: ContextVar[list[float] | None] = ContextVar("cancelcontract_acted", default=None)
+"""In a call into the adapter: takes the moments (``time.monotonic()``) at which it really did something to the world."""
+
+
+def note_act(at_s: float) -> None:
+    """Note when a signal was sent, or a command was begun: on a busy machine that is later than the call into the adapter."""
+    acts = ACTED.get()
+    if acts is not None:
+        acts.append(at_s)
+
+
 def call_left_s(otherwise: float) -> float:
     """Seconds that the present call into an adapter may still take; ``otherwise`` outside of one."""
     ends_at = CALL_ENDS_AT.get()

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from pytest_cancelcontract.clauses import calls, no_survivors, words
 from pytest_cancelcontract.clauses.facts import NO_RUNNER_YET, ROUNDING_S, Facts
-from pytest_cancelcontract.clauses.members import Span
+from pytest_cancelcontract.clauses.members import FIRST, Member, Span
 from pytest_cancelcontract.clauses.parts import Part, broken, kept, unclear, whole
 from pytest_cancelcontract.finding import Finding, Verdict
+from pytest_cancelcontract.history import TERMINAL
 
 AFTER_END = "cancel-after-end"
 REMEMBER = "remember that cancel was pressed, look at that again once the process is started, and end it then, or never start it"
@@ -69,12 +70,25 @@ def _why_lost(facts: Facts) -> str:
     return "the process was there, and the wrapper did not pass the cancel on to it: it takes a run for started only later"
 
 
+def _is_unreported(facts: Facts, came: Member) -> bool:
+    """Whether it is proven that nothing had been reported when a process came: its wrapper never exited, or was asked afterwards."""
+    if "exit" in facts.history.capabilities:
+        of_first = [one for one in facts.history.of("process-table", "spawned", "wrapper-exited") if one.data.get("run", FIRST) == FIRST]
+        return bool(of_first) and all(one.kind == "spawned" for one in of_first)
+    return any(
+        float(one.data.get("asked_at_s", one.at_s)) >= came.born_s and one.data.get("outcome") not in TERMINAL
+        for one in facts.history.of("outcome", "answer")
+    )
+
+
 def _began_late(facts: Facts) -> Finding | None:
     """What came up although the run was reported to be over; not known where there is no report, and something came after the press."""
     came = [one for one in facts.first_run if one.born_s > facts.pressed_s + ROUNDING_S]
     if not came or not facts.is_outcome_covered:
         return None
     report = facts.report
+    if report is None and _is_unreported(facts, came[0]):
+        return None
     if report is None or facts.lacks_an_answer:
         what = (
             "no terminal outcome was reported" if report is None else "the look that was taken as it was reported is older than any answer"

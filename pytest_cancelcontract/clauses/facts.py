@@ -99,15 +99,19 @@ class Facts:
 
     @cached_property
     def pressed_s(self) -> float:
-        """When cancel was pressed.
+        """When cancel was pressed: noted right before the call, or when the call is known to have begun to act.
+
+        On a busy machine the two are far apart, and what lies between them is the plugin's own time.
 
         Raises:
             NotPressed: it was not.
         """
-        pressed = self.history.first("adapter", "pressed")
+        pressed, returned = self.history.first("adapter", "pressed"), self.history.first("adapter", "cancel-returned")
         if pressed is None:
             raise NotPressed("cancel was never pressed in this history")
-        return pressed.at_s
+        acted_s = returned.data.get("acted_at_s") if returned is not None else None
+        is_between = isinstance(acted_s, (int, float)) and returned is not None and pressed.at_s < acted_s <= returned.at_s
+        return float(acted_s) if is_between and acted_s is not None else pressed.at_s
 
     @cached_property
     def deadline_s(self) -> float:

@@ -261,7 +261,7 @@ class Recorder:
         def command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], at_most_s: float) -> Ran:
             given = {"argv": list(argv), "cwd": str(cwd), "env": dict(environment), "at_most_s": at_most_s}
             answer = self.ask("command", waits_s=at_most_s, drill=drill, **given)
-            return Ran(answer["status"], Path(answer["output"]))
+            return Ran(answer["status"], Path(answer["output"]), answer["began_s"])
 
         def status(host: Spawned, at_most_s: float) -> int | None:
             event = f"end of {Identity(host.pid, host.start)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import time
 
 from pytest_cancelcontract.recorder import process_table, reaper
 from pytest_cancelcontract.recorder.descent import STAMP
@@ -39,6 +40,7 @@ class Commands:
         output = watch.folder / f"output-{self._outputs}.txt"
         # The end of its input is the word by which a host knows that its drill is over; a wrapper has none to wait for.
         source = subprocess.PIPE if role == "host" else subprocess.DEVNULL
+        began_s = time.monotonic()
         try:
             with output.open("wb") as file:
                 process = subprocess.Popen(
@@ -54,6 +56,7 @@ class Commands:
         if held is None:
             raise SpawnError(f"cannot hold {argv[0]!r}, pid {process.pid}, after its start")
         command = watch.spawned(held, output, argv, role=role, run=run)
+        command.began_s = began_s
         self._loop.add_reader(held.pidfd, self._exited, watch, command)
         return command
 

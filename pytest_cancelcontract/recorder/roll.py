@@ -58,6 +58,7 @@ class Command:
     role: str
     restarted: bool
     run: str = FIRST
+    began_s: float = 0.0
     status: int | None = None
 
     @property

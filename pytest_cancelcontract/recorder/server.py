@@ -231,7 +231,7 @@ class Recorder:
                 await self._commands.end(watch, command)
             self._commands.release(command)
             watch.roll.commands.remove(command)
-        return {"status": status, "output": str(command.output)}
+        return {"status": status, "output": str(command.output), "began_s": command.began_s}
 
     def _observe(self, *, drill: str, at_s: float, witness: str, kind: str, data: dict[str, Any]) -> None:
         if (watch := self._watches.get(drill)) is not None:

@@ -67,6 +67,7 @@ class Watch:
         self._over_timer: asyncio.TimerHandle | None = None
         self._early: list[tuple[float, str, Callable[[], object]]] = []
         self._pressed_s: float | None = None
+        self._deadline: asyncio.TimerHandle | None = None
         self._reported: str | None = None
         self._is_delivered = False
         self._goes_on: set[str] = set()
@@ -178,6 +179,7 @@ class Watch:
             self._over.calls_under_way += 1
         elif kind in {"cancel-returned", "cancel-again-returned"}:
             self._over.calls_under_way -= 1
+            self._acted(data.get("acted_at_s"))
         elif kind == "capabilities":
             self._covers(data["capabilities"])
         elif kind == "restarting":
@@ -298,7 +300,18 @@ class Watch:
             self.journal.add("drill", "reached", what=self._how_far())
             # A press that is lost leaves the run to go on as it would have; one that is not has come by then.
             self._at(at_s + self.terms.delivery_s, lambda: self._barrier.release("the press had `delivery` to arrive"))
-        self._at(at_s + self.terms.deadline_after_press_s, self._reach_deadline)
+        self._until_deadline(at_s)
+
+    def _acted(self, at_s: float | None) -> None:
+        """The call that cancelled began to act later than it was noted; all that is reckoned from the press moves on."""
+        if at_s is not None and self._pressed_s is not None and at_s > self._pressed_s and not self._over.has_looked_at_deadline:
+            self._pressed_s = self._over.pressed_s = at_s
+            self._until_deadline(at_s)
+
+    def _until_deadline(self, pressed_s: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._at(pressed_s + self.terms.deadline_after_press_s, self._reach_deadline)
 
     def _how_far(self) -> str:
         if self._barrier.is_waiting:
@@ -381,8 +394,10 @@ class Watch:
         processes = [one.as_dict() for one in sights]
         self.journal.add("process-table", "look", at_s=at_s, moment=moment, processes=processes, starter_alive=starter_alive)
 
-    def _at(self, moment_s: float, act: Callable[[], None]) -> None:
-        self._timers.append(self._loop.call_later(max(0.0, moment_s - time.monotonic()), act))
+    def _at(self, moment_s: float, act: Callable[[], None]) -> asyncio.TimerHandle:
+        timer = self._loop.call_later(max(0.0, moment_s - time.monotonic()), act)
+        self._timers.append(timer)
+        return timer
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)

@@ -87,6 +87,9 @@ def test_the_second_cancel_comes_once_the_first_has_arrived(drill: RunDrill) -> 
     again = _only(history, "adapter", "pressed-again")
     assert _only(history, "adapter", "pressed").at_s < first_notice.at_s <= again.at_s
     assert _only(history, "adapter", "cancel-again-returned").data == {"error": None, "clean": True}
+    # What cancels is a signal, and the moment at which it was sent is the press.
+    pressed, returned = _only(history, "adapter", "pressed"), _only(history, "adapter", "cancel-returned")
+    assert pressed.at_s <= returned.data["acted_at_s"] <= min(first_notice.at_s, returned.at_s)
     assert history.header["act"] == "cancel-twice"
 
 
@@ -207,7 +210,7 @@ def test_the_press_comes_when_the_run_has_ended_and_its_exit_is_known(drill: Run
     assert answer.data["outcome"] == "succeeded"
     returned = _only(history, "adapter", "cancel-returned")
     # The recorder keeps the wrapper unreaped, so the signal reaches nobody and is no error.
-    assert returned.data == {"error": None, "clean": True}
+    assert (returned.data["error"], returned.data["clean"]) == (None, True)
 
 
 def test_an_outcome_that_is_waited_for_is_told_before_and_after_the_press(drill: RunDrill) -> None:

@@ -58,8 +58,9 @@ def _results(result: pytest.RunResult) -> list[tuple[str, str]]:
 
 
 def _histories() -> dict[str, Path]:
-    """The histories of the tests' drills by the end of their names, which is the scenario and the test's own parameters."""
-    return {path.stem.partition("test_team.py-")[2]: path for path in Path(".cancelcontract").rglob("*.jsonl")}
+    """The histories of the tests' drills by the end of their names; a second attempt, for a machine that was late, is no other drill."""
+    found = {path.stem.partition("test_team.py-")[2]: path for path in Path(".cancelcontract").rglob("*.jsonl")}
+    return {name: path for name, path in found.items() if not name.endswith(".again")}
 
 
 def _began_and_over(path: Path) -> tuple[float, float]:
@@ -101,11 +102,15 @@ def test_a_drill_that_is_over_when_its_test_comes_says_nothing_of_waiting(team: 
         SHARED
         + """
     @pytest.mark.cancel_contract(scenarios=["deaf", "silent"])
-    def test_it(cancel_contract, cancel_adapter):
+    def test_it(cancel_contract, cancel_adapter, request):
+        ahead = cancel_contract._place.session._jobs.get(request.node.nodeid)
+        assert (ahead is not None) == (cancel_contract.scenario.id == "silent")
+        if ahead is not None:
+            ahead.result.result(30)
         cancel_contract.check(cancel_adapter)
         """
     )
-    result = run(*FAST, "--cancel-grace=2", timeout=WITHIN_S)
+    result = run(*FAST, timeout=WITHIN_S)
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["cancel drill deaf: *"])
     result.stdout.no_fnmatch_line("cancel drill silent: *")

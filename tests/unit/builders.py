@@ -111,9 +111,10 @@ def pressed(at_s: float = 0.0) -> Observation:
     return saw("adapter", "pressed", at_s, trigger=True, how="adapter.cancel")
 
 
-def returned(at_s: float, error: str | None = None, *, clean: bool = True) -> Observation:
-    """The cancel call has returned."""
-    return saw("adapter", "cancel-returned", at_s, error=error, clean=clean)
+def returned(at_s: float, error: str | None = None, *, clean: bool = True, acted_s: float | None = None) -> Observation:
+    """The cancel call has returned; ``acted_s`` is when it had begun to act."""
+    acted_at_s = None if acted_s is None else PRESSED_S + acted_s
+    return saw("adapter", "cancel-returned", at_s, error=error, clean=clean, acted_at_s=acted_at_s)
 
 
 def pressed_again(at_s: float) -> Observation:

@@ -178,6 +178,20 @@ def test_the_handover_is_the_report_or_the_deadline_if_that_comes_first() -> Non
     assert of(story(reported=None)).handover_s == 112.0
 
 
+@pytest.mark.parametrize(
+    ("acted_s", "pressed_s"),
+    [
+        pytest.param(0.7, 100.7, id="when the call began to act"),
+        pytest.param(None, 100.0, id="not known when"),
+        pytest.param(-0.2, 100.0, id="before it was noted, which cannot be"),
+        pytest.param(1.2, 100.0, id="after it came back, which cannot be"),
+    ],
+)
+def test_cancel_counts_as_pressed_from_when_its_call_acted(acted_s: float | None, pressed_s: float) -> None:
+    assert of([pressed(), returned(1.0, acted_s=acted_s)]).pressed_s == pytest.approx(pressed_s)
+    assert of([pressed()]).pressed_s == 100.0
+
+
 def test_an_answer_that_is_not_terminal_reports_nothing() -> None:
     assert of([pressed(), saw("outcome", "answer", 1.0, outcome="cancelling", by="wait"), returned(1.0)]).report is None
 

@@ -6,8 +6,6 @@ The options exist only where this folder is named on the command line (``python 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -15,16 +13,10 @@ import pytest
 
 from tests.conftest import GONE_WITHIN_S, STAMP, stamped
 from tests.walk.samples import samples
-from tests.walk.walking import Cell, Tally, Walk
+from tests.walk.walking import Cell, Tally, Walk, busy_machine
 
-# Ends itself with the test run, however that ends: its input is a pipe that only the test run holds.
-BUSY = """
-import os, sys, threading
-threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
-while True:
-    pass
-"""
 JOBS = 8
+OVERLOAD = 4
 TALLY = pytest.StashKey[Tally]()
 
 
@@ -38,9 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         nargs="?",
         default=0,
-        const=os.cpu_count(),
+        const=OVERLOAD * (os.cpu_count() or 1),
         metavar="N",
-        help="with N busy processes (one a core) meanwhile; what the machine spoilt twice is then counted and not wrong",
+        help=f"with N busy processes ({OVERLOAD} a core) meanwhile; what the machine spoilt twice is then counted and not wrong",
     )
     group.addoption("--walk-jobs", type=int, default=JOBS, metavar="N", help="drills in flight at once")
     group.addoption("--walk-print", action="store_true", help="print the cells that were not kept, as expected.toml wants them")
@@ -66,21 +58,10 @@ def leak_guard() -> None:
 
 
 @pytest.fixture(scope="session")
-def busy_machine(request: pytest.FixtureRequest) -> Iterator[int]:
-    """The busy processes of ``--walk-load``, and how many there are."""
-    number = int(request.config.getoption("--walk-load", 0))
-    busy = [subprocess.Popen([sys.executable, "-c", BUSY], stdin=subprocess.PIPE) for _ in range(number)]
-    yield number
-    for process in busy:
-        process.kill()
-        process.communicate()
-
-
-@pytest.fixture(scope="session")
-def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, busy_machine: int) -> Iterator[Walk]:
+def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     """All drills of this test run, with a leak guard around them."""
-    stamp = f"walk-{os.getpid()}-{busy_machine}"
-    with pytest.MonkeyPatch.context() as patch:
+    stamp = f"walk-{os.getpid()}"
+    with busy_machine(int(request.config.getoption("--walk-load", 0))), pytest.MonkeyPatch.context() as patch:
         patch.setenv(STAMP, stamp)
         cells = [cell for item in request.session.items if (cell := _cell_of(item))]
         walk = Walk(cells, tmp_path_factory.mktemp("walk"), jobs=int(request.config.getoption("--walk-jobs", JOBS)))
@@ -110,12 +91,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     tally = config.stash[TALLY]
     if not tally.drills:
         return
-    inconclusive = f"{len(tally.inconclusive)} inconclusive that should not be"
     load = f"{config.getoption('--walk-load', 0)} busy processes on {os.cpu_count()} cores"
-    terminalreporter.write_line(
-        f"walk: {tally.drills} drills, {tally.rerun} run again, {inconclusive}, {len(tally.wrong)} wrong verdicts; {load}"
-    )
-    for line in (*tally.wrong, *tally.inconclusive):
+    terminalreporter.write_line(f"walk: {tally.as_line()}; {load}")
+    for line in (*tally.wrong, *tally.left_open):
         terminalreporter.write_line(f"  {line}")
     if config.getoption("--walk-print", False):
         for line in tally.as_table():

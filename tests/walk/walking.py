@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_cancelcontract.adapters.hosting import driver_for
 from pytest_cancelcontract.conduct import DrillResult, Lanes, conduct
 from pytest_cancelcontract.recorder.client import Recorder
 from pytest_cancelcontract.scenarios import Scenario
 from tests.walk.samples import Sample, terms
+
+if TYPE_CHECKING:
+    from tests.walk.verdicts import Compared
+
+# Ends itself with the test run, however that ends: its input is a pipe that only the test run holds.
+BUSY = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+while True:
+    pass
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +49,22 @@ class Tally:
 
     drills: int = 0
     rerun: int = 0
-    inconclusive: list[str] = field(default_factory=list)
+    left_open: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     seen: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+
+    def add(self, cell: Cell, result: DrillResult, seen: Compared) -> None:
+        """Count one more drill."""
+        self.drills += 1
+        self.rerun += result.attempts > 1
+        self.wrong += [f"{cell.sample.name} {cell.scenario.id} {line}" for line in seen.wrong]
+        self.left_open += [f"{cell.name}: {'; '.join(seen.left_open)}"] if seen.left_open else []
+        if seen.not_kept:
+            self.seen.setdefault(cell.sample.name, {})[cell.scenario.id] = seen.not_kept
+
+    def as_line(self) -> str:
+        """The totals."""
+        return f"{self.drills} drills, {self.rerun} run again, {len(self.left_open)} left open, {len(self.wrong)} wrong verdicts"
 
     def as_table(self) -> list[str]:
         """The cells that were not kept, as lines for ``expected.toml``."""
@@ -46,6 +75,18 @@ class Tally:
                 inside = ", ".join(f'{clause} = "{verdict}"' for clause, verdict in clauses.items())
                 lines.append(f"{scenario} = {{ {inside} }}")
         return lines
+
+
+@contextlib.contextmanager
+def busy_machine(number: int) -> Iterator[None]:
+    """Keep the cores busy with so many processes."""
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY], stdin=subprocess.PIPE) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.communicate()
 
 
 class Walk:

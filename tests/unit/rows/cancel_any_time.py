@@ -8,6 +8,7 @@ from tests.unit.builders import (
     Row,
     answer,
     died,
+    exited,
     held,
     hello,
     look_again,
@@ -26,6 +27,7 @@ HELD = start_story(reached="before its first handler", came=-0.4, dies=0.05)
 LOST = start_story(came=0.08, works=0.2, end=12.7)
 HELD_AND_LOST = start_story(reached="before it works", came=-0.4, released=5.0, works=5.01, end=12.7)
 LATE = start_story(came=0.4, dies=0.6, end=3.3)
+ENDED_UNREPORTED = start_story(came=0.08, dies=0.3, reported=None, end=14.5)
 SILENT = start_story(reported=None, returns=None, end=14.5)
 REFUSED = saw("lifeline", "refused", 1.0, reason="its token is not known here", peer_pid=7)
 AFTER = ended_story()
@@ -68,6 +70,34 @@ ROWS = (
         KEPT,
         header=AT_START,
     ),
+    Row(
+        "never reported, by a wrapper that never exits, nothing can have begun behind the report",
+        plus(ENDED_UNREPORTED, saw("process-table", "spawned", -0.5, "50:9", role="wrapper", run="first")),
+        KEPT,
+        header=AT_START,
+        capabilities=("exit",),
+    ),
+    Row(
+        "never reported, and whether the wrapper exited is not known",
+        ENDED_UNREPORTED,
+        INCONCLUSIVE,
+        header=AT_START,
+        capabilities=("exit",),
+    ),
+    Row(
+        "never reported, by a wrapper that did exit",
+        plus(ENDED_UNREPORTED, saw("process-table", "spawned", -0.5, "50:9", role="wrapper", run="first"), exited(0.05, 1)),
+        INCONCLUSIVE,
+        header=AT_START,
+        capabilities=("exit",),
+    ),
+    Row(
+        "never reported, and asked again after it came",
+        plus(ENDED_UNREPORTED, answer(5.0, "running", by="outcome")),
+        KEPT,
+        header=AT_START,
+    ),
+    Row("never reported, and never asked after it came", ENDED_UNREPORTED, INCONCLUSIVE, header=AT_START),
     Row(
         "what came up after the press and lives is broken",
         LOST,
