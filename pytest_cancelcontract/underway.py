@@ -9,7 +9,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -381,13 +381,15 @@ class UnderWay:
         return ""
 
     def _exited_text(self, got: Awaited) -> str:
-        status = got.state["wrapper"]["status"]
+        ended_one = self._ended(got)
+        status = ended_one["status"] if ended_one else 0
+        who = "the wrapper" if ended_one is got.state["wrapper"] else "the process that hosts the adapter"
         ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
         missing = ", ".join(got.state["missing_roles"])
         when = f"before the runner worked (still missing: {missing})" if missing else "before cancel was pressed, although its run works"
         # Status 0 is what a client says that has handed its run to somebody else.
         hint = " A command that ends while its run goes on belongs to --cancel-start, or into an adapter." if status == 0 else ""
-        return f"the wrapper {ended} {when}.{hint}{self._problems(got)}{self.output_tail()}"
+        return f"{who} {ended} {when}.{hint}{self._problems(got)}{self.output_tail()}"
 
     def _never_worked_text(self, got: Awaited) -> str:
         told = self.watch.terminal if self.watch is not None else None
@@ -427,12 +429,17 @@ class UnderWay:
         return max(0.0, after_press_s - since_s)
 
     @staticmethod
-    def _has_exited(got: Awaited) -> bool:
-        return bool(got.state["wrapper"] and got.state["wrapper"]["exited"])
+    def _ended(got: Awaited) -> Mapping[str, Any] | None:
+        """The wrapper that has exited, or the process that hosts the adapter."""
+        return next((one for one in (got.state["wrapper"], got.state["host"]) if one and one["exited"]), None)
+
+    def _has_exited(self, got: Awaited) -> bool:
+        return self._ended(got) is not None
 
     def _may_have_left(self, got: Awaited) -> bool:
         """A client that hands its run to a service and leaves well; not so where its exit is the outcome."""
-        return got.state["wrapper"]["status"] == 0 and "exit" not in self._capabilities
+        wrapper = got.state["wrapper"]
+        return bool(wrapper and wrapper["status"] == 0) and "exit" not in self._capabilities
 
 
 def _plan(scenario: Scenario, terms: Terms, moment: Moment | None) -> Plan:

@@ -48,7 +48,7 @@ def prove_main_thread_gone() -> str:
     until_s = time.monotonic() + GONE_WITHIN_S
     while True:
         try:
-            with open(f"/proc/{os.getpid()}/stat") as file:
+            with open("/proc/self/stat") as file:
                 state = file.read().rpartition(")")[2].split()[0]
         except OSError as error:
             raise Unarmed(HABIT, f"the process table cannot be read: {error}") from None

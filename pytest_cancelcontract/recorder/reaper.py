@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -37,11 +36,16 @@ class Held:
         poller.register(self.pidfd, select.POLLIN)
         return bool(poller.poll(0))
 
-    def kill(self) -> None:
-        """Send SIGKILL; a process that is gone, or that may not be signalled from here, is no error."""
+    def kill(self) -> bool:
+        """Send SIGKILL; whether it may be sent from here. A process that is gone is no error."""
         if self.pidfd >= 0:
-            with contextlib.suppress(OSError):
+            try:
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            except PermissionError:
+                return False
+            except OSError:
+                pass
+        return True
 
     def release(self) -> None:
         """Let the descriptor go."""

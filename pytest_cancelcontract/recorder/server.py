@@ -254,7 +254,9 @@ class Recorder:
             ):
                 watch.journal.add("workspace", "source-changed", paths=changed)
             self._note_lateness()
-            await self._end(watch, why)
+            if left := await self._end(watch, why):
+                names = ", ".join(f"pid {one.pid} (start {one.start})" for one in left)
+                raise RuntimeError(f"the drill is over, and what may not be signalled from here is still alive: {names}")
         if watch.journal.failure:
             raise RuntimeError(watch.journal.failure)
         return {"reaped": [{"subject": one.subject, "role": one.role} for one in watch.reaped]}
@@ -381,8 +383,11 @@ class Recorder:
 
     # --- Ending -------------------------------------------------------------------------------------------------------
 
-    async def _end(self, watch: Watch, why: str) -> None:
-        """End everything of a drill: lifelines first (a runner ends with its own), then whatever is still alive, by pidfd."""
+    async def _end(self, watch: Watch, why: str) -> list[Identity]:
+        """End everything of a drill: lifelines first (a runner ends with its own), then whatever is still alive, by pidfd.
+
+        Returns what may not be signalled from here, and is alive.
+        """
         alive = watch.roll.living()
         watch.finish(why, alive)
         for lifeline in list(watch.lifelines):
@@ -399,15 +404,14 @@ class Recorder:
             spared = descent.hand_over(watch, [other for other in self._watches.values() if not other.is_finished], table)
             living = [held for held in self._held(watch) if not held.has_ended() and held.identity not in spared]
             leaving = [one for one in living if host is not None and one.identity == host.held.identity and time.monotonic() < host_until]
-            for held in living:
-                if held not in leaving:
-                    held.kill()
+            spared_by_kernel = [held.identity for held in living if held not in leaving and not held.kill()]
             if not living or time.monotonic() > until:
                 break
             await asyncio.sleep(0.005 if living != leaving else 0.02)
         self._release(watch)
         self._hosts.release_ended()
         watch.workspace.remove_own_logs()
+        return spared_by_kernel
 
     def _held(self, watch: Watch) -> list[Held]:
         members = [member.held for member in watch.roll.members.values()]

@@ -273,7 +273,9 @@ class Watch:
             return True
         name, _, or_exited = event.partition("-or-")
         if name in _EVENTS:
-            has_exited = bool(or_exited) and roll.wrapper_has_exited(restarted=name.startswith("second"))
+            host = roll.host()
+            has_host_exited = host is not None and host.status is not None
+            has_exited = bool(or_exited) and (has_host_exited or roll.wrapper_has_exited(restarted=name.startswith("second")))
             return has_exited or _EVENTS[name](self)
         run, _, name = name.rpartition("-")
         return self._has_happened_to(run, name, or_exited=bool(or_exited))

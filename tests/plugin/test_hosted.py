@@ -100,7 +100,7 @@ def test_a_wrapper_that_kills_its_own_group_does_not_kill_pytest(mode: str, run:
 @pytest.mark.usefixtures("team")
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
 def test_hosted_wrappers_that_keep_the_contract_are_kept(mode: str, run: Run) -> None:
-    run(*FAST, f"--import-mode={mode}", "-k", "kept or by_functions").assert_outcomes(passed=2)
+    run(f"--import-mode={mode}", "-k", "kept or by_functions").assert_outcomes(passed=2)
 
 
 def test_an_adapter_that_cannot_go_to_a_host_is_refused_in_its_test(pytester: pytest.Pytester, run: Run) -> None:
@@ -147,7 +147,7 @@ def test_an_adapter_that_is_named_on_the_command_line_may_be_hosted(pytester: py
         """
     )
     words = ["--pyargs", "pytest_cancelcontract.conformance", "--cancel-adapter=agents:adapter", "--cancel-scenario=polite"]
-    result = run(*FAST, *words)
+    result = run(*words)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*polite*kept*"])
 
@@ -184,7 +184,7 @@ CHECKS = """
 def test_drills_of_a_shared_hosted_adapter_overlap(mode: str, pytester: pytest.Pytester, run: Run) -> None:
     pytester.makeconftest(SHARED)
     pytester.makepyfile(CHECKS)
-    run(*FAST, f"--import-mode={mode}", "--cancel-jobs=3").assert_outcomes(passed=3)
+    run(f"--import-mode={mode}", "--cancel-jobs=3").assert_outcomes(passed=3)
 
 
 def test_an_interrupt_leaves_no_host(pytester: pytest.Pytester) -> None:
