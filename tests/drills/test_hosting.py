@@ -568,7 +568,7 @@ def test_a_wrapper_that_kills_its_own_group_harms_its_host_only(
     assert (exited.subject, exited.data["status"]) == (host.subject, -number)
     assert pressed.at_s < exited.at_s
     if number is not signal.SIGINT:  # that one goes to the main thread, while the call comes back
-        assert returned.data == {"error": KILLED.format(number.name), "clean": False}
+        assert (returned.data["error"], returned.data["clean"]) == (KILLED.format(number.name), False)
     notice = history.first("lifeline", "notice")
     assert notice is not None
     assert pressed.at_s < notice.data["said_at_s"]
