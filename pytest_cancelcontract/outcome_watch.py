@@ -6,6 +6,7 @@ Runs in a thread of its own, since a wrapper may take its time to answer. What a
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
@@ -53,6 +54,7 @@ class OutcomeWatch:
         self._answered = threading.Event()
         self._ended = threading.Event()
         self._is_told = False
+        self._told_s = 0.0
         self._terminal: Answer | None = None
         self._unreadable: Answer | None = None
         self._stored: Answer | None = None
@@ -63,9 +65,10 @@ class OutcomeWatch:
         threading.Thread(target=self._watch, name="cancelcontract-outcome", daemon=True).start()
 
     def tell(self) -> None:
-        """Store the answers from now on; :meth:`until_first` then waits for one that comes behind this."""
+        """Store the answers from now on; :meth:`until_first` then waits for one to a question that is put behind this."""
         with self._lock:
             self._is_told = True
+            self._told_s = time.monotonic()
             self._answered.clear()
             if self._terminal is not None and self._stored is None:
                 self._store(self._terminal, self._by)  # a ``wait`` answers only once
@@ -120,7 +123,8 @@ class OutcomeWatch:
                 self._store_if_new(answer, by, is_terminal=is_terminal, is_last=is_last)
             if is_terminal:
                 self._ended.set()  # once it is stored: whoever waits goes on to press
-            self._answered.set()
+            if answer.began_s >= self._told_s:  # one that was put before may be answered with what was so then
+                self._answered.set()
 
     def _store_if_new(self, answer: Answer, by: str, *, is_terminal: bool, is_last: bool) -> None:
         last = self._stored
