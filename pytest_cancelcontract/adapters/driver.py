@@ -321,7 +321,7 @@ class Driver:
             self._returned(call, began, value, hooks, acts)
 
     def _returned(self, call: Call, began: float, value: Any, hooks: Hooks, acts: list[float]) -> None:
-        returned = Returned.now(acted_s=acts[0] if acts else began)
+        returned = Returned.now(acted_s=self._acted_s(call, acts, began))
         hooks.after(returned)
         ended, handle, outcome = returned.at_s, None, None
         if call.question.method == "start":
@@ -337,7 +337,7 @@ class Driver:
         call.resolve(Answer(began, ended, handle=handle, outcome=outcome))
 
     def _failed(self, call: Call, began: float, error: BaseException, hooks: Hooks, acts: list[float]) -> None:
-        returned = Returned.now(error, acted_s=acts[0] if acts else began if began > call.asked_s else None)
+        returned = Returned.now(error, acted_s=self._acted_s(call, acts, began))
         hooks.after(returned)
         trace = "".join(traceback.format_exception(error))
         is_misconfigured = isinstance(error, (BadOutcome, CannotStart))
@@ -352,6 +352,14 @@ class Driver:
                 skip=_skip_reason(error),
             )
         )
+
+    def _acted_s(self, call: Call, acts: list[float], began: float) -> float | None:
+        """When a call began to act. What an adapter of a team's own does before it comes to that is the team's time, not the plugin's."""
+        if began <= call.asked_s:
+            return None
+        method = getattr(self._adapter, call.question.method, None)
+        is_own = str(getattr(method, "__module__", "")).startswith("pytest_cancelcontract.")
+        return acts[0] if acts and is_own else began
 
     def _keep(self, handle: Any) -> int:
         with self._lock:

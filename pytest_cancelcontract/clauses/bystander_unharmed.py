@@ -11,6 +11,11 @@ from pytest_cancelcontract.history import TERMINAL, Observation
 
 ADVICE = "signal what this run started, by pid, by a group or a cgroup of its own, and nothing that is found by name"
 OWN_GROUP = "start the run with start_new_session=True, and see that a group is not your own before killpg() is called on it"
+OWN_PROCESS = "end what was started, and leave the process alone that only called cancel"
+ONE_AT_A_TIME = (
+    "a wrapper that runs one task at a time cannot show this: leave the scenario out (scenarios=['all', '!bystander'],"
+    " --cancel-scenario '!bystander')"
+)
 EXPECTED = "another run of the same wrapper works on untouched, and what called cancel lives on"
 _STOPPED = "Tt"
 
@@ -38,7 +43,8 @@ def host_death(facts: Facts) -> Observation | None:
     if not facts.is_pressed:
         return None
     ends = facts.history.of("process-table", "host-exited")
-    return next((one for one in ends if facts.pressed_s <= one.at_s <= facts.end_s and one.data.get("status") not in {0, None}), None)
+    # The drill lets its host go only when all is over, so any end before that is the wrapper's doing, whatever its status.
+    return next((one for one in ends if facts.pressed_s <= one.at_s <= facts.end_s), None)
 
 
 def _was_asked_for(facts: Facts) -> bool:
@@ -64,8 +70,10 @@ def _when(facts: Facts) -> str:
 def _host(facts: Facts) -> list[Part]:
     if (death := host_death(facts)) is None:
         return []
-    ended = words.ending(int(death.data["status"]))
-    text = f"the process that hosts the adapter {ended} {words.after_press(facts, death.at_s)}: it would have been pytest"
+    status = int(death.data.get("status") or 0)
+    text = f"the process that hosts the adapter {words.ending(status)} {words.after_press(facts, death.at_s)}: it would have been pytest"
+    if status >= 0:
+        return [broken(text, "the wrapper ends the process that it is called in (os._exit, exec), or closes its descriptors", OWN_PROCESS)]
     return [broken(text, "the cancel signals a process group, and the run has none of its own, so it is the caller's too", OWN_GROUP)]
 
 
@@ -90,6 +98,10 @@ def _member(facts: Facts, member: Member) -> Part:
         how = "ended" if member.died_alone else "was killed"
         text = f"{words.who(member)} of the other run {how} {words.after_press(facts, death.latest_s)}"
         return broken(text, _likely(facts, member), ADVICE)
+    stops = facts.history.of("process-table", "stopped")
+    if seen := next((one for one in stops if one.subject == member.subject and facts.pressed_s < one.at_s <= let_go_s), None):
+        text = f"{words.who(member)} of the other run was stopped {words.after_press(facts, seen.at_s)}"
+        return broken(text, _likely(facts, member), ADVICE)
     sight = next((one for one in member.sights if one.moment == "bystander"), None)
     if stopped := next((one for one in member.sights if _is_stopped(one) and facts.pressed_s < one.at_s <= let_go_s + LOOK_WITHIN_S), None):
         text = f"{words.who(member)} of the other run was seen stopped {words.after_press(facts, stopped.at_s)}"
@@ -101,7 +113,7 @@ def _untouched(facts: Facts, member: Member, sight: Sight | None) -> Part:
     """Nothing speaks against it; whether enough speaks for it."""
     who = f"{words.who(member)} of the other run"
     if not any(one.kind == "working" and one.at_s <= facts.pressed_s for one in member.said):
-        return unclear(f"{who} was not at work when cancel was pressed")
+        return unclear(f"{who} was not at work when cancel was pressed", advice=ONE_AT_A_TIME)
     if early := next((one for one in member.notices if one.at_s < facts.pressed_s), None):
         text = f"{words.by(early)} reached {who} {words.after_press(facts, early.at_s)}, before pressed"
         return unclear(text, spoilt=True)
@@ -128,7 +140,8 @@ def _missing(facts: Facts) -> list[Part]:
         return []
     failed = facts.history.of("adapter", "other-started", "other-not-up")
     why = next((one.data.get("error") or one.data.get("why") for one in failed if one.data.get("run") == BYSTANDER), None)
-    return [unclear(f"nothing is known of {words.several(roles, ', ')} of the other run{f': {why}' if why else ''}")]
+    text = f"nothing is known of {words.several(roles, ', ')} of the other run{f': {why}' if why else ''}"
+    return [unclear(text, advice=ONE_AT_A_TIME)]
 
 
 def _outcomes(facts: Facts) -> list[Part]:

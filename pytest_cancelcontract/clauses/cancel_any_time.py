@@ -13,6 +13,7 @@ from pytest_cancelcontract.history import TERMINAL
 
 AFTER_END = "cancel-after-end"
 REMEMBER = "remember that cancel was pressed, look at that again once the process is started, and end it then, or never start it"
+EARLY_START = "a start(run) that returns before the runner works (or a press right behind it)"
 REFUSE = "find out first whether there is anything to end; the cancel of a run that has ended starts nothing and writes nothing"
 
 
@@ -22,7 +23,7 @@ def check(facts: Facts) -> Finding:
     Before: what came up has to be dead at the deadline, and nothing may begin once the outcome is terminal. After: nothing begins, the
     outcome stays what it was, and the call returns within ``kill_within``, with no error or an ordinary one.
     Returns:
-        inconclusive where the run was at work when cancel was pressed.
+        not covered where the run was at work already when cancel was pressed.
     """
     if facts.act == AFTER_END:
         return _after_end(facts)
@@ -42,6 +43,9 @@ def _at_start(facts: Facts) -> Finding:
     )
     judged = no_survivors.check(facts)
     where = _where(facts)
+    reached = facts.history.first("drill", "reached")
+    if reached is not None and reached.data.get("what") == "working":
+        return Finding(Verdict.NOT_COVERED, f"the run was at work when cancel was pressed; {where}", expected, lacks=EARLY_START)
     if judged.verdict is Verdict.BROKEN:
         observed = f"the cancel was lost: {judged.observed}; {where}"
         return replace(judged, observed=observed, expected=expected, likely=_why_lost(facts), advice=REMEMBER)

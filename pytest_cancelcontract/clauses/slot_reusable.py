@@ -45,6 +45,8 @@ def _start(facts: Facts) -> list[Part]:
         return [broken(text, "the wrapper still holds what the cancelled task had: a lock, a name, a slot", ADVICE)]
     if failed := next(iter(_told(facts, "adapter", "other-not-up")), None):
         text = f"the next task did not come up: {failed.data.get('why')}"
+        if facts.history.first("drill", "problem") is not None:
+            return [unclear(text)]
         return [broken(text, "the wrapper waits for something of the cancelled task, or its cancel holds for the next one too", ADVICE)]
     leader = next((one for one in facts.next_run if one.is_leader), None)
     missing = list(lacking(leader, facts.next_run))

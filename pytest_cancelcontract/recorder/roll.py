@@ -165,8 +165,12 @@ class Roll:
 
     def wrapper_has_exited(self, run: str = FIRST, *, restarted: bool = False) -> bool:
         """The run's wrapper (that of its restart) was started by the recorder, and has ended."""
-        wrappers = [one for one in self.commands if one.is_wrapper and (one.run, one.restarted) == (run, restarted)]
-        return any(one.status is not None for one in wrappers)
+        return self.wrapper_status(run, restarted=restarted) is not None
+
+    def wrapper_status(self, run: str = FIRST, *, restarted: bool = False) -> int | None:
+        """The status that it ended with (negative: by that signal); None while it lives, or where there is none."""
+        wrappers = (one for one in self.commands if one.is_wrapper and (one.run, one.restarted) == (run, restarted))
+        return next((one.status for one in wrappers if one.status is not None), None)
 
     def host(self) -> Command | None:
         """The process that the adapter lives in, where it has one of its own."""

@@ -265,7 +265,6 @@ class Recorder:
         watch = self._watches.pop(drill)
         for token in watch.roll.tokens:
             self._by_token.pop(token, None)
-            self._ended_tokens.add(token)
         await asyncio.to_thread(folders.remove, watch.folder)
         return {}
 
@@ -410,7 +409,8 @@ class Recorder:
             await asyncio.sleep(0.005 if living != leaving else 0.02)
         self._release(watch)
         self._hosts.release_ended()
-        watch.workspace.remove_own_logs()
+        self._ended_tokens.update(watch.roll.tokens)
+        watch.workspace.remove_own_logs(self._ended_tokens)
         return spared_by_kernel
 
     def _held(self, watch: Watch) -> list[Held]:

@@ -231,7 +231,7 @@ class Watch:
 
     def _state_of(self, run: str) -> dict[str, Any]:
         roll = self.roll
-        return {"worked": roll.has_worked(run), "missing_roles": roll.missing_roles(run), "exited": roll.wrapper_has_exited(run)}
+        return {"worked": roll.has_worked(run), "missing_roles": roll.missing_roles(run), "exited": self._is_lost(run)}
 
     def is_held(self) -> bool:
         """The leader is, or was, at its barrier; or it works, and had none."""
@@ -275,15 +275,22 @@ class Watch:
         if name in _EVENTS:
             host = roll.host()
             has_host_exited = host is not None and host.status is not None
-            has_exited = bool(or_exited) and (has_host_exited or roll.wrapper_has_exited(restarted=name.startswith("second")))
+            is_second = name.startswith("second")
+            has_wrapper_exited = self._is_lost(FIRST, restarted=True) if is_second else roll.wrapper_has_exited()
+            has_exited = bool(or_exited) and (has_host_exited or has_wrapper_exited)
             return has_exited or _EVENTS[name](self)
         run, _, name = name.rpartition("-")
         return self._has_happened_to(run, name, or_exited=bool(or_exited))
 
+    def _is_lost(self, run: str, *, restarted: bool = False) -> bool:
+        """The run's wrapper has exited, and not as a client does that hands its run to a service and leaves well."""
+        status = self.roll.wrapper_status(run, restarted=restarted)
+        return status is not None and (status != 0 or "exit" in self._capabilities)
+
     def _has_happened_to(self, run: str, what: str, *, or_exited: bool) -> bool:
         """Whether another run of the drill is so far: ``working``, ``exited``, ``gone``, ``wrote`` (since the first one went)."""
         roll = self.roll
-        if self.problems or ((or_exited or what == "exited") and roll.wrapper_has_exited(run)):
+        if self.problems or (or_exited and self._is_lost(run)) or (what == "exited" and roll.wrapper_has_exited(run)):
             return True
         if what == "working":
             return roll.has_worked(run)

@@ -11,7 +11,7 @@ import stat
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -80,9 +80,12 @@ def look(folder: str) -> Look:
     return Look(entries, exists, time.monotonic() - began)
 
 
-def remove_logs(folder: str, token: str) -> None:
-    """Remove the files of a run, told by their name and by its mark in every line, at the top of a folder; nothing else."""
-    wanted = MARK + token.encode() + b" "
+def remove_logs(folder: str, tokens: Iterable[str]) -> None:
+    """Remove the files of runs that are over, told by their name and by a mark of theirs in every line, at the top of a folder.
+
+    Several drills may have written into one file, where a wrapper runs them in one folder; the last of them removes it.
+    """
+    wanted = tuple(MARK + token.encode() + b" " for token in tokens)
     try:
         names = [name for name in os.listdir(folder) if name.startswith(OWN_PREFIX) and name.endswith(".log")]
     except OSError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +84,13 @@ class WorkspaceWatch:
             if moment:
                 self._note_look(moment, seen)
 
-    def remove_own_logs(self) -> None:
-        """Remove the runner's logs where the wrapper ran it in a folder of its own: they are ours, and nothing of ours is left behind."""
+    def remove_own_logs(self, tokens: Iterable[str]) -> None:
+        """Remove the runner's logs where the wrapper ran it in a folder of its own: they are ours, and nothing of ours is left behind.
+
+        ``tokens`` are those of all runs that are over, of other drills as well.
+        """
         if self._folder:
-            workspace.remove_logs(self._folder, self._token)
+            workspace.remove_logs(self._folder, tokens)
 
     def close(self) -> None:
         """Let the stamp file go."""

@@ -108,8 +108,10 @@ def test_only_the_runs_own_logs_are_removed_from_a_folder_that_is_somebodys(tmp_
     (tmp_path / "uncooperative-child.log").write_text(line(7, 1) + line(7, 1).replace("tok", "other"))
     (tmp_path / "uncooperative-notes.txt").write_text(line(7, 1))
     (tmp_path / "mine.log").write_text(line(7, 1))
-    workspace.remove_logs(str(tmp_path), TOKEN)
+    workspace.remove_logs(str(tmp_path), [TOKEN])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.log", "uncooperative-child.log", "uncooperative-notes.txt"]
+    workspace.remove_logs(str(tmp_path), [TOKEN, "other"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.log", "uncooperative-notes.txt"]
 
 
 def test_a_line_that_was_cut_in_front_is_nobodys() -> None:

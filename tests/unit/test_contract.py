@@ -108,7 +108,7 @@ def test_a_dead_host_is_judged_in_every_drill(wanted: tuple[str, ...] | None) ->
 
 
 def test_a_living_host_is_judged_nowhere_else() -> None:
-    seen = history(plus(story(), exited(0.3, 0, of="host"), exited(-0.3, -9, of="host")))
+    seen = history(plus(story(), exited(-0.3, -9, of="host")))
     assert clauses_of(seen) == by_id("deaf-child").clauses
     assert clauses_of(seen, ["no-survivors"]) == ("no-survivors",)
     assert verdicts(judge(seen)).keys() == set(by_id("deaf-child").clauses)

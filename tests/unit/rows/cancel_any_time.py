@@ -71,6 +71,19 @@ ROWS = (
         header=AT_START,
     ),
     Row(
+        "a run that was at work already shows nothing of a start",
+        start_story(reached="working", came=-0.4, dies=0.3),
+        Verdict.NOT_COVERED,
+        header=AT_START,
+        says=["a start(run) that returns before the runner works"],
+    ),
+    Row(
+        "also where it lives on: no-survivors tells",
+        start_story(reached="working", came=-0.4, works=-0.2, end=12.7),
+        Verdict.NOT_COVERED,
+        header=AT_START,
+    ),
+    Row(
         "never reported, by a wrapper that never exits, nothing can have begun behind the report",
         plus(ENDED_UNREPORTED, saw("process-table", "spawned", -0.5, "50:9", role="wrapper", run="first")),
         KEPT,
