@@ -117,7 +117,7 @@ class UnderWay:
             return
         why = "interrupted" if issubclass(kind, KeyboardInterrupt) else f"{kind.__name__}: {error}".partition("\n")[0]
         # The first error is the one to be told of; a recorder that is gone has ended everything by itself.
-        with contextlib.suppress(RecorderFailed):
+        with contextlib.suppress(RecorderFailed, DrillError):
             self.finish(why)
 
     # ------------------------------------------------------------------ what is noted
@@ -353,6 +353,7 @@ class UnderWay:
 
         Raises:
             RecorderFailed: the recorder is gone; the history ends where it did.
+            DrillError: something of the drill is alive, and may not be signalled from here.
         """
         if self._has_ended or self._drill is None:
             return
@@ -360,12 +361,15 @@ class UnderWay:
             self.watch.stop()
         self._has_ended = True
         self.give_up()
+        left: list[str] = []
         try:
-            self._recorder.finish(self._drill, why)
+            left = [f"pid {row['subject'].partition(':')[0]}" for row in self._recorder.finish(self._drill, why) if row["left"]]
         finally:
             # Also when the user presses Ctrl-C again while the last looks are taken.
             with contextlib.suppress(RecorderFailed):
                 self._recorder.discard(self._drill)
+        if left:
+            raise DrillError(f"the drill is over, and what may not be signalled from here is still alive: {', '.join(left)}")
 
     # ------------------------------------------------------------------ words
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextvars
 import functools
 import importlib.util
+import inspect
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Literal, get_args
 
-from pytest_cancelcontract.adapters.protocol import Outcome, name_of, outcome_of_value
+from pytest_cancelcontract.adapters.function import ADVICE, refuse_uncallable
+from pytest_cancelcontract.adapters.protocol import BadOutcome, Outcome, name_of, outcome_of_value
 from pytest_cancelcontract.run import Run
 
 Backend = Literal["asyncio", "trio", "anyio", "anyio+trio"]
@@ -52,6 +54,7 @@ class CoroutineAdapter:
         backend: the library that runs it; ``anyio`` is on asyncio, ``anyio+trio`` on trio.
         hosted: whether it lives in a process of its own (see :class:`~pytest_cancelcontract.adapters.hosting.Hosted`).
     Raises:
+        TypeError: it is no function. What a plain one returns is seen when it is called, and must be awaitable.
         ValueError: no such backend.
         LibraryMissing: its library is not installed.
 
@@ -73,6 +76,7 @@ class CoroutineAdapter:
         if backend not in get_args(Backend):
             raise ValueError(f"backend must be one of {', '.join(get_args(Backend))}, got {backend!r}")
         _refuse_missing(backend)
+        refuse_uncallable("CoroutineAdapter", fn)
         self._fn = fn
         self._backend: Backend = backend
         self._home: _Home | None = None
@@ -116,6 +120,14 @@ def _refuse_missing(backend: str) -> None:
                 f"CoroutineAdapter(backend={backend!r}) needs {library}, which is not installed here:"
                 f" pip install 'pytest-cancelcontract[{library}]'"
             )
+
+
+def _called(fn: Wrapper, run: Run) -> Awaitable[object]:
+    work: object = fn(run)
+    if not inspect.isawaitable(work):
+        what = f"{name_of(fn, 'the lambda')} returned {work!r}, which cannot be awaited"
+        raise BadOutcome(f"CoroutineAdapter needs an async function, and {what}: {ADVICE}")
+    return work
 
 
 class _Home:

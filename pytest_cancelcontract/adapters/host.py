@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cancelcontract.adapters.driver import Answer, Call, Driver, Question, Returned, one_line
-from pytest_cancelcontract.adapters.line import TOKEN, Line, answer_as_dict, call, run_from_dict
+from pytest_cancelcontract.adapters.line import LINE_LOST, TOKEN, Line, answer_as_dict, call, run_from_dict
+from pytest_cancelcontract.adapters.parcel import unpack
 from pytest_cancelcontract.run import Ran, Run, Spawned
 
 CLOSE_WITHIN_S = 0.8
@@ -187,9 +188,8 @@ def _has_ended(leash: int) -> bool:
 
 def _unpacked(adapter: str) -> Any:
     import base64
-    import pickle
 
-    made = pickle.loads(base64.b64decode(adapter))
+    made = unpack(base64.b64decode(adapter))
     return made() if inspect.isclass(made) else made
 
 

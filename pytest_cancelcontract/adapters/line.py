@@ -24,6 +24,8 @@ from pytest_cancelcontract.run import Run
 
 TOKEN = "CANCELCONTRACT_HOST_TOKEN"
 """The variable that carries a host's token; the host takes it out of its environment first of all."""
+LINE_LOST = 83
+"""The status of a host that leaves because its line was closed under its feet, with the descriptors of its own process."""
 LOOK_EVERY_S = 1.0
 UNIX_PATH_AT_MOST = 100
 """Bytes of a UNIX socket's path; the kernel takes 107."""

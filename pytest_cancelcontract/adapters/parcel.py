@@ -1,22 +1,27 @@
 """An adapter made ready to go to another process: pickled, by reference where that process can import the same, else by value.
 
-Made with cloudpickle, so that closures, lambdas, and what stands in a test module that cannot be imported, can go as well.
+Made with cloudpickle, so that closures, lambdas, and what stands in a test module that cannot be imported, can go as well. There is one
+copy of everything there: what a module that can be imported holds is taken from that module, by the functions that go by value too.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import os
+import pickle
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _ONE_AT_A_TIME = threading.Lock()
 """What goes by value is registered with cloudpickle, for the whole process."""
 _DEPTH = 6
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), types.BuiltinFunctionType, types.ModuleType)
+"""What nobody can tell from its copy, or what is known by its name in any case."""
 
 
 class CannotHost(TypeError):
@@ -41,21 +46,68 @@ def pack(adapter: object, *, way_out: str) -> bytes:
         ) from None
 
 
+def unpack(parcel: bytes) -> Any:
+    """What was packed, made anew in this process."""
+    return _Unpacker(io.BytesIO(parcel)).load()
+
+
 def _pickled(thing: object) -> bytes:
     import cloudpickle  # type: ignore[import-untyped]
 
     goes_by_value: list[types.ModuleType] = []
     can_be_imported = functools.cache(_can_be_imported)
+    held = _held_by_modules()
 
     class Packer(cloudpickle.Pickler):  # type: ignore[misc]
-        """Decides for each class, function and module, as it comes, which way it goes."""
+        """Decides for each thing, as it comes, which way it goes."""
+
+        def __init__(self, target: io.BytesIO, copied: object = None) -> None:
+            super().__init__(target)
+            self._copied = copied
+            self._held: dict[int, tuple[object, tuple[Any, ...] | None]] = {}
+
+        def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
+            """Where it is found there, and a copy, should that module not hold it before it is used; None where it goes by value."""
+            if obj is self._copied or id(obj) not in held or isinstance(obj, _PLAIN) or _is_known_by_name(obj):
+                return None
+            if id(obj) not in self._held:
+                self._held[id(obj)] = obj, self._place_of(obj)
+            return self._held[id(obj)][1]
 
         def reducer_override(self, obj: Any) -> Any:
             module = _module_of(obj)
             if module is not None and module not in goes_by_value and not can_be_imported(module.__name__):
                 cloudpickle.register_pickle_by_value(module)
                 goes_by_value.append(module)
-            return super().reducer_override(obj)
+            if isinstance(obj, types.CellType):
+                return _empty_cell, (), _contents(obj), None, None, _fill
+            made = super().reducer_override(obj)
+            return self._function(obj, *made) if isinstance(obj, types.FunctionType) and made is not NotImplemented else made
+
+        def _place_of(self, obj: Any) -> tuple[Any, ...] | None:
+            # Where it was made, rather than where it was imported.
+            places = sorted(held[id(obj)], key=lambda place: place[0] != getattr(type(obj), "__module__", None))
+            place = next((place for place in places if can_be_imported(place[0])), None)
+            if place is None:
+                return None
+            copy = None
+            if self._copied is None:
+                target = io.BytesIO()
+                try:
+                    Packer(target, obj).dump(obj)
+                    copy = target.getvalue()
+                except Exception:  # whatever an object's own pickling may raise; it is seldom needed
+                    copy = None
+            return (*place, _looks(obj), copy)
+
+        def _function(self, obj: types.FunctionType, make: Any, args: tuple[Any, ...], *more: Any) -> tuple[Any, ...]:
+            """As cloudpickle does, but in its real module where that can be imported, and with its cells, that others may share."""
+            code, variables, *_ = args
+            name = obj.__globals__.get("__name__")
+            module = sys.modules.get(name) if isinstance(name, str) else None
+            if isinstance(module, types.ModuleType) and _variables_of(module) is obj.__globals__ and can_be_imported(module.__name__):
+                return _in_module, (name, code, obj.__closure__), *more
+            return make, (code, variables, None, None, obj.__closure__), *more
 
     target = io.BytesIO()
     with _ONE_AT_A_TIME:
@@ -65,6 +117,72 @@ def _pickled(thing: object) -> bytes:
             for module in goes_by_value:
                 cloudpickle.unregister_pickle_by_value(module)
     return target.getvalue()
+
+
+class _Unpacker(pickle.Unpickler):
+    """Finds what a module holds by its place there."""
+
+    def persistent_load(self, pid: tuple[str, str, tuple[str, ...], bytes | None]) -> Any:
+        """What the module holds; where it was put there later than on import, a copy, which it holds from now on."""
+        module, name, looks, copy = pid
+        variables = _variables_of(importlib.import_module(module))
+        if name not in variables or (copy is not None and _looks(variables[name]) != looks):
+            if copy is None:
+                raise LookupError(f"{module}.{name} is not there once {module} is imported, and a copy cannot be pickled")
+            # Not twice, should it come up in its own copy.
+            variables[name] = unpack(copy)
+        return variables[name]
+
+
+def _held_by_modules() -> Mapping[int, list[tuple[str, str]]]:
+    """The places (module and name) of whatever is a variable of a module, by its identity."""
+    held: dict[int, list[tuple[str, str]]] = {}
+    for module_name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType) and module_name != "__main__":
+            for name, value in list(_variables_of(module).items()):
+                if not name.startswith("__"):
+                    held.setdefault(id(value), []).append((module_name, name))
+    return held
+
+
+def _variables_of(module: types.ModuleType) -> dict[str, Any]:
+    variables: dict[str, Any] = object.__getattribute__(module, "__dict__")  # vars() would load one that is loaded when it is used
+    return variables
+
+
+def _is_known_by_name(thing: object) -> bool:
+    """Whether it is a class or function that stands in its module under its own name."""
+    if not isinstance(thing, (type, types.FunctionType)):
+        return False
+    found: Any = sys.modules.get(getattr(thing, "__module__", None) or "")
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is thing
+
+
+def _looks(thing: object) -> tuple[str, ...]:
+    named = thing if isinstance(thing, (type, types.FunctionType)) else type(thing)
+    return type(thing).__name__, str(named.__module__), named.__qualname__
+
+
+def _in_module(name: str, code: types.CodeType, cells: tuple[types.CellType, ...] | None) -> types.FunctionType:
+    return types.FunctionType(code, _variables_of(importlib.import_module(name)), None, None, cells)
+
+
+def _empty_cell() -> types.CellType:
+    return types.CellType()
+
+
+def _contents(cell: types.CellType) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # not assigned yet
+        return ()
+
+
+def _fill(cell: types.CellType, contents: tuple[Any, ...]) -> None:
+    for value in contents:
+        cell.cell_contents = value
 
 
 def _module_of(thing: object) -> types.ModuleType | None:
@@ -147,10 +265,7 @@ def _parts(thing: object) -> Iterator[tuple[str, object]]:
 def _variables(function: Callable[..., Any]) -> Iterator[tuple[str, object]]:
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+        yield from ((name, value) for value in _contents(cell))
     for name in code.co_names:
         if name in function.__globals__:
             yield name, function.__globals__[name]

@@ -203,7 +203,10 @@ class Recorder:
         return Awaited(bool(got["reached"]), got["state"])
 
     def finish(self, drill: OpenDrill, why: str) -> list[dict[str, Any]]:
-        """Take the last looks, end whatever of the drill is alive, close the history; returns what had to be ended."""
+        """Take the last looks, end whatever of the drill is alive, close the history.
+
+        Returns what had to be ended, as ``{"subject", "role", "left"}``: ``left`` where it may not be signalled from here, and lives on.
+        """
         reaped: list[dict[str, Any]] = self.ask("finish", drill=drill.id, why=why)["reaped"]
         self._unfinished.pop(drill.id, None)
         return reaped

@@ -61,6 +61,7 @@ class Recorder:
         self._watches: dict[str, Watch] = {}
         self._by_token: dict[str, Watch] = {}
         self._ended_tokens: set[str] = set()
+        self._left: dict[str, set[str]] = {}
         self._lifelines: dict[Lifeline, Watch | None] = {}
         self._source_digests: dict[str, str] = {}
         self._commands = Commands(self._loop)
@@ -254,12 +255,12 @@ class Recorder:
             ):
                 watch.journal.add("workspace", "source-changed", paths=changed)
             self._note_lateness()
-            if left := await self._end(watch, why):
-                names = ", ".join(f"pid {one.pid} (start {one.start})" for one in left)
-                raise RuntimeError(f"the drill is over, and what may not be signalled from here is still alive: {names}")
+            self._left[drill] = {str(one) for one in await self._end(watch, why)}
         if watch.journal.failure:
             raise RuntimeError(watch.journal.failure)
-        return {"reaped": [{"subject": one.subject, "role": one.role} for one in watch.reaped]}
+        left = self._left.pop(drill, set())
+        others = [{"subject": subject, "role": "", "left": True} for subject in sorted(left - {one.subject for one in watch.reaped})]
+        return {"reaped": [{"subject": one.subject, "role": one.role, "left": one.subject in left} for one in watch.reaped] + others}
 
     async def _discard(self, *, drill: str) -> dict[str, Any]:
         watch = self._watches.pop(drill)
