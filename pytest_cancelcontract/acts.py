@@ -62,6 +62,7 @@ class Stage:
         self.under_way.until_working()
         self._until_asked()
         self.under_way.refuse_early_end()
+        self.under_way.refuse_unreadable_outcome()
 
     def press(self, *, before_work: bool = False) -> None:
         """Press cancel in a thread of its own, and return once it is pressed; the call may hang, and the drill goes on.

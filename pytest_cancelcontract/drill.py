@@ -269,7 +269,9 @@ class Drill:
         self._refuse("another", "another()", "was called already; a drill has two runs at most")
         self._refuse("pressed", "another()", "belongs before pressing()")
         self._done.append("another")
-        return self._under_way.another_run("bystander", self.scenario.other_habits)
+        other = self._under_way.another_run("bystander", self.scenario.other_habits)
+        self._under_way.observe("adapter", "other-started", run="bystander", error=None, is_asked=False)
+        return other
 
     def until_another_works(self) -> None:
         """Wait until the run of :meth:`another` works; whether it came up is judged."""
@@ -280,13 +282,14 @@ class Drill:
     def pressing(self) -> Iterator[None]:
         """Put around the call that cancels: the press is stamped on the way in, its return (or error) on the way out.
 
-        Once a drill; twice in ``cancel-twice``. In ``cancel-at-start`` right behind the start, before anything works.
+        Once a drill; twice in ``cancel-twice``, also while the first is under way (from another thread, say). In ``cancel-at-start``
+        right behind the start, before anything works.
 
         Raises:
             DrillMisused: the runner was not seen to work, or cancel was pressed already.
             EndedBeforePress: the outcome was terminal already.
         """
-        is_second = "returned" in self._done and "pressed again" not in self._done and self.scenario.act is Act.CANCEL_TWICE
+        is_second = "pressed" in self._done and "pressed again" not in self._done and self.scenario.act is Act.CANCEL_TWICE
         if is_second:
             self._done.append("pressed again")
             self._under_way.note_pressed_again("the test")
@@ -325,6 +328,10 @@ class Drill:
             DrillMisused: nothing was pressed, or the ``pressing()`` block has not ended.
         """
         self._need("returned", "until_over()", "with pressing():")
+        if self.scenario.act is Act.CANCEL_TWICE:
+            self._need("pressed again", "until_over() in cancel-twice", "a second with pressing():")
+        if self.scenario.act is Act.CANCEL_ONE_OF_TWO:
+            self._need("another", "until_over() in bystander", "another(), which is started beside the first run,")
         self._under_way.until_over()
         if "another" in self._done:
             self._under_way.until_bystander_wrote()

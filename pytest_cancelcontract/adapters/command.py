@@ -15,7 +15,7 @@ from pathlib import Path
 from pytest_cancelcontract.adapters.helpers import CommandFailed, cannot_start, climb, run_helper
 from pytest_cancelcontract.adapters.ladders import Ladder, Step, is_ladder, read_ladder
 from pytest_cancelcontract.adapters.protocol import BadOutcome, Outcome
-from pytest_cancelcontract.adapters.words import BadCommand, Template, read_outcome_map, read_signal, split
+from pytest_cancelcontract.adapters.words import BadCommand, Template, read_outcome_map, read_signal, refuse_bare_ladder, split
 from pytest_cancelcontract.run import Run, Spawned
 
 RUN_BRACES: tuple[str, ...] = ("runner", "runner_exe", "workspace", "source", "task_id", "run_id", "time_limit", "stall_after")
@@ -179,6 +179,7 @@ class CommandAdapter:
         elif len(words) == 1 and (number := read_signal(words[0], origin)) is not None:
             press = Ladder((Step(number),))
         if press is None:
+            refuse_bare_ladder(words, origin)
             return Template.parse(given, allowed=self._later_braces, origin=origin)
         if self._is_service:
             raise BadCommand(

@@ -16,6 +16,7 @@ from pytest_cancelcontract.adapters.protocol import Outcome
 
 _BRACE = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
 _SCRIPT_OPTION = re.compile(r"-[a-z]*c")
+_PAUSE = re.compile(r"[0-9]*\.?[0-9]+")
 _SIGNALS = {one.name.removeprefix("SIG"): one for one in signal.Signals}
 
 
@@ -140,6 +141,16 @@ def read_signal(word: str, origin: str) -> signal.Signals | None:
 def signal_named(word: str) -> signal.Signals | None:
     """The signal of that name, in capitals or not, with SIG in front or without; None where there is none."""
     return _SIGNALS.get(word.upper().removeprefix("SIG"))
+
+
+def refuse_bare_ladder(words: Sequence[str], origin: str) -> None:
+    """Refuse ``INT 2 TERM``: a ladder, but for its first letter.
+
+    Raises:
+        BadCommand: all words are signals and numbers.
+    """
+    if len(words) > 1 and all(word.upper().removeprefix("SIG") in _SIGNALS or _PAUSE.fullmatch(word) for word in words):
+        raise BadCommand(f"a ladder begins with @, got {' '.join(words)!r} from {origin}: write @'{' '.join(words)}'")
 
 
 def read_outcome_map(given: Mapping[str, str] | str | None, origin: str) -> dict[str, Outcome]:

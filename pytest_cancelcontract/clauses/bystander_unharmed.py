@@ -157,7 +157,9 @@ def _outcomes(facts: Facts) -> list[Part]:
     if over:
         text = f"the other run's outcome is {over[0].data['outcome']!r} {words.after_press(facts, over[0].at_s)}"
         return [broken(text, "both runs share a record, or a handle, and the cancel was written to it", ADVICE)]
-    if not facts.history.capabilities.intersection({"wait", "outcome"}):
+    # A test that presses the buttons itself is asked about the run that it cancels, and not about the other one.
+    is_asked = all(one.data.get("is_asked", True) for one in _told(facts, "other-started", witness="adapter"))
+    if not is_asked or not facts.history.capabilities.intersection({"wait", "outcome"}):
         return []
     answers = [one for one in told if one.kind == "other-answer"]
     if not answers:
@@ -166,8 +168,8 @@ def _outcomes(facts: Facts) -> list[Part]:
     return [kept(f"its outcome is {answers[-1].data.get('outcome')!r}")]
 
 
-def _told(facts: Facts, *kinds: str) -> list[Observation]:
-    return [one for one in facts.history.of("outcome", *kinds) if one.data.get("run") == BYSTANDER]
+def _told(facts: Facts, *kinds: str, witness: str = "outcome") -> list[Observation]:
+    return [one for one in facts.history.of(witness, *kinds) if one.data.get("run") == BYSTANDER]
 
 
 def _wrappers(facts: Facts) -> list[Part]:

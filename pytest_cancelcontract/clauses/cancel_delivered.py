@@ -9,7 +9,10 @@ from pytest_cancelcontract.clauses.facts import Facts, Timing
 from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.finding import Finding, Verdict
 
-ADVICE = "send the run a signal as soon as cancel is pressed: heartbeat on a timer, so that the wrapper hears of a cancel at once"
+ADVICE = (
+    "tell the run as soon as the cancel arrives (in finally, where it comes as an exception), and where it is learned from an answer to a"
+    " heartbeat, send those on a timer"
+)
 
 
 def delivered(facts: Facts) -> Span:

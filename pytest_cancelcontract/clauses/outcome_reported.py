@@ -100,10 +100,14 @@ def _likely(facts: Facts, late: list[_Event]) -> str:
     last = facts.history.last("outcome", "answer", "error")
     if "outcome" in names and last is not None and last.kind == "error":
         return f"the question itself failed: {last.data.get('error')}"
+    if "cancel" in names and facts.cancel_error:
+        return f"the cancel call itself failed: {facts.cancel_error}"
     if facts.never_started:
         return "a cancel that comes before there is a process to end is not taken down"
     if not facts.gone.is_closed:
         return "it waits, without a deadline of its own, for a process that does not end"
+    if names == {"outcome"} and "exit" in facts.history.capabilities:
+        return "the wrapper lives on: it waits for something else than the processes, or its handler waits for what the handler interrupted"
     if names == {"outcome"}:
         return "the record is set late, or not at all, once the run is gone"
     return "it waits for something other than the processes, such as the end of their output, and without a deadline"

@@ -192,6 +192,7 @@ def test_cancel_twice_has_two_presses_and_no_third(make: Make, queue: _Queue, re
 def test_a_bystander_that_the_test_starts_itself(make: Make, queue: _Queue, read: Read) -> None:
     with make("bystander") as drill:
         queue.enqueue(drill.run)
+        drill.watch(queue.state, {"REVOKED": "cancelled"})
         other = drill.another()
         assert other.workspace != drill.run.workspace
         queue.enqueue(other)
@@ -230,6 +231,26 @@ def test_a_press_before_anything_works(make: Make, queue: _Queue, read: Read) ->
         drill.until_over()
         assert_cancel_any_time(drill)
     read()
+
+
+def test_an_act_that_was_not_done_is_not_kept(make: Make, queue: _Queue) -> None:
+    with make("cancel-twice") as drill:
+        queue.enqueue(drill.run)
+        drill.until_working()
+        with drill.pressing():
+            queue.cancel()
+        with pytest.raises(DrillMisused, match="a second with pressing"):
+            drill.until_over()
+
+
+def test_a_bystander_that_was_never_started_shows_nothing(make: Make, queue: _Queue) -> None:
+    with make("bystander") as drill:
+        queue.enqueue(drill.run)
+        drill.until_working()
+        with drill.pressing():
+            queue.cancel()
+        with pytest.raises(DrillMisused, match=r"another\(\)"):
+            drill.until_over()
 
 
 def test_steps_that_a_scenario_does_not_have_are_refused(make: Make, queue: _Queue) -> None:

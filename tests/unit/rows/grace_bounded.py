@@ -23,7 +23,7 @@ NEVER = story(deaths=None, reported=None, returns=None)
 ROWS = (
     Row("gone in time is kept", DEAF, KEPT, says=["gone 5.1 s after its notice"]),
     Row("gone exactly at the limit is kept", story(deaths=7.1, reported=7.3), KEPT),
-    Row("gone later is broken", LATE, BROKEN, says=["gone 8.9 s after its notice", "wrapper's own grace is longer"]),
+    Row("gone later is broken", LATE, BROKEN, says=["gone 8.9 s after its notice", "or that of the ladder that presses, is longer"]),
     Row("never gone is broken", NEVER, BROKEN, says=["not seen to die: pid 4700", "no force follows"]),
     Row(
         "the leader left and its child stays",
