@@ -1,6 +1,7 @@
 """An adapter for a wrapper that is a coroutine: it is run as a task, and cancelled as its library cancels.
 
-All runs of an adapter live on one loop, in a thread of its own. Nothing here waits for that loop: a wrapper may block it.
+All runs of an adapter live on one loop, in a thread of its own, or in the main thread of its host, where handlers of signals can be
+set. Nothing here waits for that loop: a wrapper may block it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pytest_cancelcontract.adapters.function import ADVICE, refuse_uncallable
+from pytest_cancelcontract.adapters.function import ADVICE, is_kind, refuse_uncallable
 from pytest_cancelcontract.adapters.protocol import BadOutcome, Outcome, name_of, outcome_of_value
 from pytest_cancelcontract.run import Run
+
+if TYPE_CHECKING:
+    import asyncio
 
 Backend = Literal["asyncio", "trio", "anyio", "anyio+trio"]
 Wrapper = Callable[[Run], Awaitable[object]]
@@ -41,6 +45,7 @@ class CoroutineHandle:
         self.run = run
         self.ended: Future[Outcome] = Future()
         self.press: Callable[[], object] = lambda: None
+        self.is_in_plain_call = False
 
 
 class CoroutineAdapter:
@@ -97,7 +102,13 @@ class CoroutineAdapter:
         return handle
 
     def cancel(self, handle: CoroutineHandle, /) -> None:
-        """Have the library cancel the task; it is not waited for."""
+        """Have the library cancel the task; it is not waited for.
+
+        Raises:
+            BadOutcome: the function is no coroutine function, and has not come back with anything that could be cancelled.
+        """
+        if handle.is_in_plain_call:
+            raise _not_awaitable(self._fn, "is a plain one that has not come back yet, and blocks the loop")
         if self._home is not None:
             # Looked up there: what starts the task comes before, and only then is it known what cancels it.
             self._home.soon(lambda: handle.press())
@@ -122,16 +133,36 @@ def _refuse_missing(backend: str) -> None:
             )
 
 
-def _called(fn: Wrapper, run: Run) -> Awaitable[object]:
-    work: object = fn(run)
+def _in_a_thread(live: Callable[[], object]) -> None:
+    threading.Thread(target=live, name="cancelcontract-loop-of-wrapper", daemon=True).start()
+
+
+_place: Callable[[Callable[[], object]], object] = _in_a_thread
+
+
+def live_in(place: Callable[[Callable[[], object]], object]) -> None:
+    """Have ``place`` called with what runs a loop until it ends, for each loop from now on; it must not wait for it."""
+    global _place
+    _place = place
+
+
+def _called(fn: Wrapper, handle: CoroutineHandle) -> Awaitable[object]:
+    handle.is_in_plain_call = not is_kind(fn, inspect.iscoroutinefunction)
+    try:
+        work: object = fn(handle.run)
+    finally:
+        handle.is_in_plain_call = False
     if not inspect.isawaitable(work):
-        what = f"{name_of(fn, 'the lambda')} returned {work!r}, which cannot be awaited"
-        raise BadOutcome(f"CoroutineAdapter needs an async function, and {what}: {ADVICE}")
+        raise _not_awaitable(fn, f"returned {work!r}, which cannot be awaited")
     return work
 
 
+def _not_awaitable(fn: Wrapper, what: str) -> BadOutcome:
+    return BadOutcome(f"CoroutineAdapter needs an async function, and {name_of(fn, 'the lambda')} {what}: {ADVICE}")
+
+
 class _Home:
-    """The thread that a library's loop runs in, and what other threads may do with it.
+    """Where a library's loop runs, and what threads may do with it.
 
     ``soon`` has the loop call something, in the order in which it is asked; ``begin`` makes a task of a run, and ``stop`` ends the
     loop, both to be called there.
@@ -139,8 +170,8 @@ class _Home:
 
     def __init__(self, backend: Backend) -> None:
         self._up: Future[None] = Future()
-        self._thread = threading.Thread(target=self._live, args=(backend,), name=f"cancelcontract-{backend}", daemon=True)
-        self._thread.start()
+        self._is_over = threading.Event()
+        _place(functools.partial(self._live, backend))
         self._up.result(timeout=LOOP_IS_UP_WITHIN_S)
 
     def is_up(
@@ -157,7 +188,7 @@ class _Home:
     def close(self) -> None:
         """Cancel everything, and end the loop, as far as it can be reached."""
         self.soon(self._stop)
-        self._thread.join(timeout=LOOP_ENDS_WITHIN_S)
+        self._is_over.wait(timeout=LOOP_ENDS_WITHIN_S)
 
     def _live(self, backend: Backend) -> None:
         try:
@@ -171,6 +202,8 @@ class _Home:
             if self._up.done():
                 raise
             self._up.set_exception(error)
+        finally:
+            self._is_over.set()
 
 
 # ---------------------------------------------------------------------- asyncio: a task
@@ -184,11 +217,11 @@ def _live_on_asyncio(home: _Home) -> None:
         tasks: set[asyncio.Task[Outcome]] = set()
 
         def begin(fn: Wrapper, handle: CoroutineHandle) -> None:
-            task = asyncio.ensure_future(_as_task(fn, handle.run))
+            task = asyncio.ensure_future(_as_task(fn, handle))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
             # Told by the task: one that is cancelled before its first step never runs a line of it.
-            task.add_done_callback(lambda task: handle.ended.set_result(Outcome.CANCELLED if task.cancelled() else task.result()))
+            task.add_done_callback(functools.partial(_tell, handle))
             handle.press = task.cancel
 
         home.is_up(soon=_soon_on_asyncio(), begin=begin, stop=stopped.set)
@@ -197,12 +230,25 @@ def _live_on_asyncio(home: _Home) -> None:
     asyncio.run(live())
 
 
-async def _as_task(fn: Wrapper, run: Run) -> Outcome:
+async def _as_task(fn: Wrapper, handle: CoroutineHandle) -> Outcome:
+    import asyncio
+
     try:
-        return outcome_of_value(await fn(run))
-    except (Exception, KeyboardInterrupt, SystemExit):  # the last two would end the loop, and with it the other runs
+        return outcome_of_value(await _called(fn, handle))
+    except (asyncio.CancelledError, BadOutcome):
+        raise
+    except BaseException:  # pytest.fail() too; KeyboardInterrupt and SystemExit would end the loop, and with it the other runs
         traceback.print_exc()
         return Outcome.FAILED
+
+
+def _tell(handle: CoroutineHandle, task: asyncio.Task[Outcome]) -> None:
+    if task.cancelled():
+        handle.ended.set_result(Outcome.CANCELLED)
+    elif (error := task.exception()) is not None:
+        handle.ended.set_exception(error)
+    else:
+        handle.ended.set_result(task.result())
 
 
 def _soon_on_asyncio() -> Callable[[Callable[[], object]], object]:
@@ -220,7 +266,7 @@ def _live_on_trio(home: _Home) -> None:
 
     async def live() -> None:
         async with trio.open_nursery() as nursery:
-            begin = functools.partial(_begin_in_scope, nursery.start_soon, trio.CancelScope)
+            begin = functools.partial(_begin_in_scope, nursery.start_soon, trio.CancelScope, trio.Cancelled)
             home.is_up(soon=trio.lowlevel.current_trio_token().run_sync_soon, begin=begin, stop=nursery.cancel_scope.cancel)
             await trio.sleep_forever()
 
@@ -232,7 +278,7 @@ def _live_on_anyio(home: _Home, backend: Literal["asyncio", "trio"]) -> None:
 
     async def live() -> None:
         async with anyio.create_task_group() as group:
-            begin = functools.partial(_begin_in_scope, group.start_soon, anyio.CancelScope)
+            begin = functools.partial(_begin_in_scope, group.start_soon, anyio.CancelScope, anyio.get_cancelled_exc_class())
             home.is_up(soon=_soon_on_anyio(backend), begin=begin, stop=group.cancel_scope.cancel)
             await anyio.sleep_forever()
 
@@ -247,21 +293,33 @@ def _soon_on_anyio(backend: Literal["asyncio", "trio"]) -> Callable[[Callable[[]
     return trio.lowlevel.current_trio_token().run_sync_soon
 
 
-def _begin_in_scope(start_soon: Callable[..., object], new_scope: Callable[[], Any], fn: Wrapper, handle: CoroutineHandle) -> None:
+def _begin_in_scope(
+    start_soon: Callable[..., object],
+    new_scope: Callable[[], Any],
+    cancelled: type[BaseException],
+    fn: Wrapper,
+    handle: CoroutineHandle,
+) -> None:
     scope = new_scope()
     handle.press = scope.cancel
-    start_soon(_in_scope, scope, fn, handle)
+    start_soon(_in_scope, scope, cancelled, fn, handle)
 
 
-async def _in_scope(scope: Any, fn: Wrapper, handle: CoroutineHandle) -> None:
+async def _in_scope(scope: Any, cancelled: type[BaseException], fn: Wrapper, handle: CoroutineHandle) -> None:
     outcome = Outcome.CANCELLED  # where the loop is ended around it
     try:
         with scope:
-            outcome = outcome_of_value(await fn(handle.run))
+            outcome = outcome_of_value(await _called(fn, handle))
         if scope.cancelled_caught:
             outcome = Outcome.CANCELLED
-    except (Exception, KeyboardInterrupt, SystemExit, BaseExceptionGroup):  # what leaves its task would end the other runs
+    except BadOutcome as error:
+        handle.ended.set_exception(error)
+        return
+    except cancelled:
+        raise
+    except BaseException:  # pytest.fail() too: what leaves its task would end the other runs
         traceback.print_exc()
         outcome = Outcome.FAILED
     finally:
-        handle.ended.set_result(outcome)
+        if not handle.ended.done():
+            handle.ended.set_result(outcome)

@@ -106,4 +106,4 @@ def is_kind(fn: object, is_one: Callable[[Any], bool]) -> bool:
     """What ``inspect`` says of a function, seen through partials and the ``__call__`` of an object."""
     while isinstance(fn, functools.partial):
         fn = fn.func
-    return is_one(fn) or (not inspect.isroutine(fn) and not inspect.isclass(fn) and is_one(getattr(type(fn), "__call__", None)))
+    return is_one(fn) or (not inspect.isroutine(fn) and is_one(inspect.getattr_static(type(fn), "__call__", None)))

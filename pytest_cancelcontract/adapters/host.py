@@ -6,6 +6,7 @@ that a signal which would have ended pytest ends it. It leaves when it is told t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -15,12 +16,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
+from pytest_cancelcontract.adapters.coroutine import CoroutineAdapter, live_in
 from pytest_cancelcontract.adapters.driver import Answer, Call, Driver, Question, Returned, one_line
 from pytest_cancelcontract.adapters.line import LINE_LOST, TOKEN, Line, answer_as_dict, call, run_from_dict
 from pytest_cancelcontract.adapters.parcel import unpack
@@ -28,6 +31,8 @@ from pytest_cancelcontract.run import Ran, Run, Spawned
 
 CLOSE_WITHIN_S = 0.8
 """How long the adapter's ``close`` may take; a little later the recorder ends the host by force."""
+LOOP_IS_LEFT_WITHIN_S = 0.1
+"""How long the main thread may take to come back from a loop that has ended."""
 ASK_SLACK_S = 60.0
 """How long an answer of the other side may take, beyond what was asked for."""
 
@@ -48,20 +53,53 @@ class Server:
         self._asked: dict[int, Future[Any]] = {}
         self._next = 1
         self._is_dismissed = False
+        self._needs_main_thread = False
 
-    def serve(self, leash: int) -> bool:
-        """Answer until it is time to leave; whether it is, and not that something went wrong or somebody closed the line."""
-        for message in self._line.messages(leash):
-            if message["say"] == "begin":
-                if not self._begin(message):
-                    return False
-            elif message["say"] == "leave":
+    def serve(self, leash: int) -> int:
+        """Answer until it is time to leave, and return the status to leave with: 0, unless something went wrong or closed the line."""
+        messages = self._line.messages(leash)
+        begin = next(messages, None)
+        if begin is not None and not self._begin(begin):
+            return 1
+        if self._needs_main_thread:
+            return self._lend_main_thread(messages, leash)
+        return self._serve(messages, leash)
+
+    def _serve(self, messages: Iterator[Mapping[str, Any]], leash: int) -> int:
+        for message in messages:
+            if message["say"] == "leave":
                 self._is_dismissed = True
                 break
-            else:
-                self._hear(message)
+            self._hear(message)
         self._leave()
-        return self._is_dismissed or _has_ended(leash)
+        return 0 if self._is_dismissed or _has_ended(leash) else LINE_LOST
+
+    def _lend_main_thread(self, messages: Iterator[Mapping[str, Any]], leash: int) -> int:
+        """Let the wrapper's loop have this thread, in which alone signals can be handled, and answer in another one."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # What interrupts pytest is nothing that a coroutine could catch.
+            signal.signal(signal.SIGINT, lambda _number, _frame: _end_interrupted())
+        loops: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        live_in(loops.put)
+        is_out, status = threading.Event(), [1]
+
+        def serve() -> None:
+            try:
+                status[0] = self._serve(messages, leash)
+            except BaseException:
+                traceback.print_exc()
+            loops.put(None)
+            if not is_out.wait(LOOP_IS_LEFT_WITHIN_S):  # blocked by the wrapper
+                for output in (sys.stdout, sys.stderr):
+                    with contextlib.suppress(OSError):
+                        output.flush()
+                os._exit(status[0])
+
+        threading.Thread(target=serve, name="cancelcontract-line", daemon=True).start()
+        while (live := loops.get()) is not None:
+            live()
+        is_out.set()
+        return status[0]
 
     # ------------------------------------------------------------------ what is heard
 
@@ -72,7 +110,9 @@ class Server:
         else:
             os.environ["PYTHONPATH"] = message["python_path"]
         try:
-            self._driver = Driver(_unpacked(message["adapter"]))
+            adapter = _unpacked(message["adapter"])
+            self._driver = Driver(adapter)
+            self._needs_main_thread = isinstance(adapter, CoroutineAdapter)
         except BaseException as error:  # modules that are imported for it may raise anything, pytest's skip included
             failed = f"the adapter cannot be made in a process of its own: {one_line(error)}"
             self._line.say(say="failed", error=failed, trace="".join(traceback.format_exception(error)))
@@ -176,7 +216,8 @@ class Server:
             one.set_exception(Refused("the drill is over"))
         closed = self._driver.close(within_s=CLOSE_WITHIN_S) if self._driver is not None else None
         if closed is not None and closed.error is not None:
-            print(closed.trace or closed.error, file=sys.stderr)
+            with contextlib.suppress(OSError):  # closed by the adapter, with all the rest
+                print(closed.trace or closed.error, file=sys.stderr)
 
 
 def _has_ended(leash: int) -> bool:
@@ -209,12 +250,20 @@ def main() -> int:
     os.register_at_fork(after_in_child=line.let_go)
     line.say(token=token)
     try:
-        return 0 if Server(line).serve(leash) else 1
+        status = Server(line).serve(leash)
+        if status == LINE_LOST:
+            # Most likely closed as well, and what cannot be flushed would change the status.
+            sys.stdout = sys.stderr = None
+        return status
     except KeyboardInterrupt:
-        # It would have interrupted pytest.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
+        _end_interrupted()
         raise
+
+
+def _end_interrupted() -> None:
+    """It would have interrupted pytest."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":

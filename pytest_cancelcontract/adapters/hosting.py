@@ -27,7 +27,7 @@ from pytest_cancelcontract.adapters.coroutine import CoroutineAdapter
 from pytest_cancelcontract.adapters.driver import OPTIONAL, Answer, Call, Driver, Hooks, Returned, nothing, one_line, refuse_non_adapter
 from pytest_cancelcontract.adapters.function import CallableAdapter
 from pytest_cancelcontract.adapters.helpers import send_signal
-from pytest_cancelcontract.adapters.line import TOKEN, Line, answer_from_dict, listen, run_as_dict
+from pytest_cancelcontract.adapters.line import LINE_LOST, TOKEN, Line, answer_from_dict, listen, run_as_dict
 from pytest_cancelcontract.adapters.parcel import pack
 from pytest_cancelcontract.adapters.protocol import Adapter
 from pytest_cancelcontract.identity import Identity
@@ -411,6 +411,8 @@ def _accept(listener: socket.socket, pidfd: int, token: str, until_s: float) -> 
 
 
 def _ended(status: int) -> str:
+    if status == LINE_LOST:
+        return f"ended with status {status}, since it found its descriptors closed: by the wrapper, which lives in it"
     if status >= 0:
         return f"ended with status {status}"
     number = -status

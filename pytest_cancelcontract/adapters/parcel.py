@@ -68,7 +68,7 @@ def _pickled(thing: object) -> bytes:
 
         def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
             """Where it is found there, and a copy, should that module not hold it before it is used; None where it goes by value."""
-            if obj is self._copied or id(obj) not in held or isinstance(obj, _PLAIN) or _is_known_by_name(obj):
+            if id(obj) not in held or obj is self._copied or _is_plain(obj) or _is_known_by_name(obj):
                 return None
             if id(obj) not in self._held:
                 self._held[id(obj)] = obj, self._place_of(obj)
@@ -126,12 +126,12 @@ class _Unpacker(pickle.Unpickler):
         """What the module holds; where it was put there later than on import, a copy, which it holds from now on."""
         module, name, looks, copy = pid
         variables = _variables_of(importlib.import_module(module))
-        if name not in variables or (copy is not None and _looks(variables[name]) != looks):
-            if copy is None:
-                raise LookupError(f"{module}.{name} is not there once {module} is imported, and a copy cannot be pickled")
-            # Not twice, should it come up in its own copy.
-            variables[name] = unpack(copy)
-        return variables[name]
+        found = variables.get(name)
+        if copy is not None and _looks(found) != looks:
+            found = variables[name] = unpack(copy)
+        if found is None:
+            raise LookupError(f"{module}.{name}, a {looks[-1]}, is not there when {module} is imported, and a copy cannot be pickled")
+        return found
 
 
 def _held_by_modules() -> Mapping[int, list[tuple[str, str]]]:
@@ -148,6 +148,11 @@ def _held_by_modules() -> Mapping[int, list[tuple[str, str]]]:
 def _variables_of(module: types.ModuleType) -> dict[str, Any]:
     variables: dict[str, Any] = object.__getattribute__(module, "__dict__")  # vars() would load one that is loaded when it is used
     return variables
+
+
+def _is_plain(thing: object) -> bool:
+    # Constants are shared by whoever writes the same, the empty tuple by all.
+    return isinstance(thing, _PLAIN) or (isinstance(thing, (tuple, frozenset)) and all(map(_is_plain, thing)))
 
 
 def _is_known_by_name(thing: object) -> bool:

@@ -11,6 +11,8 @@ from pytest_cancelcontract.history import TERMINAL, Observation
 
 ADVICE = "signal what this run started, by pid, by a group or a cgroup of its own, and nothing that is found by name"
 OWN_GROUP = "start the run with start_new_session=True, and see that a group is not your own before killpg() is called on it"
+DESCRIPTORS_CLOSED = 83
+"""The status by which a host says that it found its own connection closed (a test holds it to the host's)."""
 OWN_PROCESS = "end what was started, and leave the process alone that only called cancel"
 ONE_AT_A_TIME = (
     "a wrapper that runs one task at a time cannot show this: leave the scenario out (scenarios=['all', '!bystander'],"
@@ -72,8 +74,10 @@ def _host(facts: Facts) -> list[Part]:
         return []
     status = int(death.data.get("status") or 0)
     text = f"the process that hosts the adapter {words.ending(status)} {words.after_press(facts, death.at_s)}: it would have been pytest"
+    if status == DESCRIPTORS_CLOSED:
+        return [broken(text, "the wrapper closes the descriptors of the process that it is called in", OWN_PROCESS)]
     if status >= 0:
-        return [broken(text, "the wrapper ends the process that it is called in (os._exit, exec), or closes its descriptors", OWN_PROCESS)]
+        return [broken(text, "the wrapper ends the process that it is called in (os._exit, exec)", OWN_PROCESS)]
     return [broken(text, "the cancel signals a process group, and the run has none of its own, so it is the caller's too", OWN_GROUP)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import os
 import signal
 import subprocess
@@ -120,6 +121,57 @@ def test_it_is_named_after_its_functions() -> None:
     named, unnamed = CallableAdapter(run_agent, cancel=_ignored), CallableAdapter(lambda _run: None, cancel=lambda _run: None)
     assert (named.name, named.how) == ("run_agent", "_ignored(run)")
     assert (unnamed.name, unnamed.how) == ("CallableAdapter", "cancel(run)")
+
+
+async def _agent(_run: Run) -> None:
+    """Never runs."""
+
+
+class _Agent:
+    """An object with a coroutine function for its call."""
+
+    async def __call__(self, _run: Run) -> None:
+        """Never runs."""
+
+    async def method(self, _run: Run) -> None:
+        """Never runs."""
+
+
+@pytest.mark.parametrize(
+    ("fn", "name"),
+    [
+        (_agent, "_agent"),
+        (functools.partial(_agent), "partial"),
+        (functools.partial(functools.partial(_Agent())), "partial"),
+        (_Agent(), "_Agent"),
+        (_Agent().method, "method"),
+    ],
+)
+def test_a_coroutine_function_is_refused_with_where_it_belongs(fn: Callable[[Run], object], name: str) -> None:
+    with pytest.raises(TypeError) as refused:
+        CallableAdapter(fn, cancel=_ignored)
+    assert str(refused.value) == (
+        f"CallableAdapter needs a plain function, got the async {name}: an async function that is cancelled by its library"
+        " belongs in CoroutineAdapter(fn), a plain one in CallableAdapter(fn, cancel=…)"
+    )
+    CallableAdapter(_ignored, cancel=fn)
+
+
+def test_what_does_not_run_when_it_is_called_is_refused() -> None:
+    def yields(_run: Run) -> Iterator[None]:
+        yield
+
+    with pytest.raises(TypeError, match=r"^CallableAdapter needs a function that runs when it is called, and yields yields$"):
+        CallableAdapter(yields, cancel=_ignored)
+    with pytest.raises(TypeError, match=r"^CallableAdapter needs a function, got 'stop'$"):
+        CallableAdapter(_ignored, cancel=cast("Callable[[Run], object]", "stop"))
+
+
+def test_a_plain_function_that_returns_a_coroutine_is_an_error_of_its_outcome(start: Start) -> None:
+    driver, handle = start(CallableAdapter(lambda run: _agent(run), cancel=_ignored, hosted=False))
+    answer = driver.ask(Question("wait", handle), within_s=5)
+    assert (answer.outcome, answer.is_misconfigured) == (None, True)
+    assert "CallableAdapter returned an awaitable (coroutine), which nobody awaits" in str(answer.error)
 
 
 # ---------------------------------------------------------------------- whole drills

@@ -93,7 +93,23 @@ def test_what_it_returns_is_the_outcome_where_it_is_one(bench: _Bench, value: ob
     assert _outcome(*bench.start(returns)) is outcome
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), SystemExit(0)])
+class _Stop(BaseException):
+    """A team's own."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no"),
+        KeyboardInterrupt(),
+        SystemExit(0),
+        _Stop(),
+        pytest.fail.Exception("no"),
+        GeneratorExit(),
+        BaseExceptionGroup("more", [_Stop()]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 def test_one_that_raises_has_failed_and_ends_no_other(bench: _Bench, error: BaseException, capfd: pytest.CaptureFixture[str]) -> None:
     async def one(run: Run) -> None:
         if run is RUN:
@@ -155,6 +171,75 @@ def test_one_that_turns_its_cancellation_into_an_error_has_failed(bench: _Bench)
     assert bench.is_up.wait(10)
     driver.ask(Question("cancel", handle), within_s=10)
     assert _outcome(driver, handle) is Outcome.FAILED
+
+
+def test_one_that_turns_its_cancellation_into_anything_has_failed_and_ends_no_other(bench: _Bench) -> None:
+    async def complains(run: Run) -> None:
+        try:
+            if run is not RUN:
+                bench.is_up.set()
+            await bench.sleep(60)
+        except bench.cancellation:
+            if run is RUN:
+                raise _Stop from None
+            raise
+
+    driver, first = bench.start(complains)
+    second = driver.ask(Question("start", run=cast("Run", object())), within_s=10).handle
+    assert second is not None
+    assert bench.is_up.wait(10)
+    driver.ask(Question("cancel", first), within_s=10)
+    assert _outcome(driver, first) is Outcome.FAILED
+    assert driver.ask(Question("wait", second), within_s=0.1).is_overrun
+    driver.ask(Question("cancel", second), within_s=10)
+    assert _outcome(driver, second) is Outcome.CANCELLED
+
+
+def test_a_plain_function_may_return_an_awaitable_and_nothing_else(bench: _Bench) -> None:
+    async def agent(_run: Run) -> str:
+        await bench.sleep(0)
+        return "cancelled"
+
+    assert _outcome(*bench.start(lambda run: agent(run))) is Outcome.CANCELLED
+
+    def plain(_run: Run) -> str:
+        return "done"
+
+    driver, handle = bench.start(cast("Any", plain))
+    answer = driver.ask(Question("wait", handle), within_s=10)
+    assert (answer.outcome, answer.is_misconfigured) == (None, True)
+    assert str(answer.error).startswith(
+        "CoroutineAdapter needs an async function, and plain returned 'done', which cannot be awaited: an async"
+    )
+
+
+def test_a_plain_function_that_blocks_is_told_when_it_is_to_be_cancelled(bench: _Bench) -> None:
+    let_go = threading.Event()
+
+    def plain(_run: Run) -> None:
+        bench.is_up.set()
+        let_go.wait(10)
+
+    driver, handle = bench.start(cast("Any", plain))
+    assert bench.is_up.wait(10)
+    answer = driver.ask(Question("cancel", handle), within_s=10)
+    let_go.set()
+    assert answer.is_misconfigured
+    assert "and plain is a plain one that has not come back yet, and blocks the loop: an async function" in str(answer.error)
+
+
+def test_what_runs_nothing_when_it_is_called_is_refused() -> None:
+    async def yields(_run: Run) -> Any:
+        yield
+
+    def yields_too(_run: Run) -> Any:
+        yield
+
+    for fn in (yields, yields_too):
+        with pytest.raises(TypeError, match=rf"^CoroutineAdapter needs a function that runs when it is called, and {fn.__name__} yields$"):
+            CoroutineAdapter(fn)
+    with pytest.raises(TypeError, match=r"^CoroutineAdapter needs a function, got None$"):
+        CoroutineAdapter(cast("Any", None))
 
 
 def test_one_that_is_cancelled_before_its_first_step_is_cancelled(bench: _Bench) -> None:
@@ -332,3 +417,42 @@ def test_a_wrapper_that_forgets_its_process_is_told(hosted: bool, judged: Judged
 
 def test_a_wrapper_that_blocks_its_loop_is_told(judged: Judged) -> None:
     assert {"cancel-delivered", "no-survivors", "outcome-reported"} <= _broken(judged(CoroutineAdapter(blocks_its_loop), "polite"))
+
+
+async def handles_signals(run: Run) -> None:
+    """Has a handler of its own for TERM, and ends by its own group's TERM alone."""
+    heard = threading.Event()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: heard.set())
+    process = subprocess.Popen(run.argv, cwd=run.workspace, env=run.env)
+    try:
+        while process.poll() is None:
+            await anyio.sleep(0.02)
+    finally:
+        os.killpg(os.getpgid(process.pid), signal.SIGTERM)
+        process.wait()
+        assert heard.is_set()
+
+
+async def adds_a_handler(run: Run) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, int)
+    await on_asyncio(run)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hosted_wrapper_can_handle_signals(backend: Backend, judged: Judged) -> None:
+    assert not _broken(judged(CoroutineAdapter(adds_a_handler if backend == "asyncio" else handles_signals, backend=backend), "polite"))
+
+
+async def interrupts_its_group(run: Run) -> None:
+    process = await asyncio.create_subprocess_exec(*run.argv, cwd=run.workspace, env=run.env)
+    try:
+        await process.wait()
+    finally:
+        os.killpg(os.getpgid(process.pid), signal.SIGINT)
+        await asyncio.sleep(60)
+
+
+def test_what_would_have_interrupted_pytest_ends_a_host(judged: Judged, read: Callable[[], History]) -> None:
+    assert "outcome-reported" in _broken(judged(CoroutineAdapter(interrupts_its_group), "polite"))
+    (exited,) = read().of("process-table", "host-exited")
+    assert exited.data["status"] == -signal.SIGINT

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import select
@@ -21,6 +22,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_cancelcontract.adapters.command import CommandAdapter
+from pytest_cancelcontract.adapters.coroutine import CoroutineAdapter
 from pytest_cancelcontract.adapters.driver import Driver, Question, Returned
 from pytest_cancelcontract.adapters.function import CallableAdapter
 from pytest_cancelcontract.adapters.hosting import Hosted, HostedDriver, driver_for
@@ -187,6 +189,174 @@ def test_what_a_host_changes_is_its_own(bench: _Bench) -> None:
     driver, handle = bench.start(CallableAdapter(lambda _run: seen.append(1), cancel=lambda _run: None))
     assert driver.ask(Question("wait", handle), within_s=5).outcome is Outcome.SUCCEEDED
     assert seen == []
+
+
+TEAM = """
+import functools, threading
+
+class Pool:
+    def __init__(self):
+        self.lock, self.runs = threading.Lock(), {}
+    def run(self, run):
+        with self.lock:
+            self.runs[run.id] = self
+        return "cancelled"
+
+def logged(function):
+    calls = []
+    @functools.wraps(function)
+    def wrapper(run):
+        calls.append(run.id)
+        return function(run)
+    wrapper.calls = calls
+    return wrapper
+
+pool, runs, pair, late, count = Pool(), {}, (threading.Lock(), {}), None, 0
+say = lambda run: runs.setdefault(run.id, runs)
+
+def run_agent(run):
+    global count
+    count += 1
+    pair[1][run.id] = runs[run.id] = 1
+    logs(run)
+    return pool.run(run)
+
+@logged
+def logs(run):
+    return calls_late()
+
+def calls_late():
+    if late is not None:
+        late.append(1)
+
+def set_late():
+    global late
+    late = late or []
+    return late
+"""
+LOCAL = """
+import team
+from team import Pool, logs, pair, pool, run_agent, runs, say, set_late
+
+mine, count = {}, 0
+
+class Takes:
+    def __init__(self, *taken):
+        self.taken = taken
+    def __call__(self, run):
+        for one in self.taken:
+            assert run.id in (one.runs if isinstance(one, Pool) else one), one
+
+class Keeps:
+    kept = {}
+    def start(self, run):
+        mine[run.id] = self.kept[run.id] = run
+        return run
+    def cancel(self, run):
+        Takes(mine, Keeps.kept)(run)
+
+def keep(run):
+    global count
+    count += 1
+    mine[run.id] = 1
+
+def look(run):
+    assert count == 1 and run.id in mine
+
+def shared():
+    process = None
+    def fn(run):
+        nonlocal process
+        process = run.id
+    def cancel(run):
+        assert process == run.id, process
+    return fn, cancel
+
+def itself():
+    seen = {}
+    def fn(run, again=True):
+        seen[run.id] = 1
+        return fn(run, False) if again else None
+    return fn, lambda run: Takes(seen)(run)
+
+def in_a_local_class():
+    class Team:
+        def fn(self, run):
+            mine[run.id] = super().__hash__()
+        def cancel(self, run):
+            Takes(mine)(run)
+    team = Team()
+    return team.fn, team.cancel
+
+class Later:
+    def __init__(self, late):
+        self.late = late
+    def __call__(self, run):
+        assert self.late == [1], self.late
+
+both = {
+    "a lambda": lambda: (run_agent, lambda run: Takes(pool, runs)(run)),
+    "an attribute": lambda: (run_agent, lambda run: Takes(team.pool, team.pair[1])(run)),
+    "an object that holds it": lambda: (run_agent, Takes(pool, runs)),
+    "a method": lambda: (pool.run, lambda run: Takes(pool)(run)),
+    "a default": lambda: (run_agent, lambda run, one=pool, two=runs, three=pair: Takes(one, two, three[1])(run)),
+    "a decorated one": lambda: (run_agent, lambda run: Takes(logs.calls)(run)),
+    "a lambda of the module": lambda: (say, lambda run: Takes(runs)(run)),
+    "a module's own": lambda: (keep, lambda run: Takes(mine)(run)),
+    "what is assigned": lambda: (keep, lambda run: look(run)),
+    "what is assigned by a lambda": lambda: (lambda run: keep(run), look),
+    "what closures share": shared,
+    "a closure that knows itself": itself,
+    "a local class": in_a_local_class,
+    "what is made late": lambda: (run_agent, Later(set_late())),
+}
+"""
+
+
+COUPLES = [line.split('"')[1] for line in LOCAL.partition("both = {")[2].splitlines() if '"' in line]
+
+
+@pytest.fixture(params=["prepend", "importlib"])
+def local(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A test module as pytest imports it: by a name that the path leads to, or by one that it does not."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "team.py").write_text(TEAM)
+    file = tmp_path / "local_test.py"
+    file.write_text(LOCAL)
+    monkeypatch.syspath_prepend(str(tmp_path / "lib"))
+    if request.param == "prepend":
+        monkeypatch.syspath_prepend(str(tmp_path))
+    spec = importlib.util.spec_from_file_location("local_test", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["local_test"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["local_test"], sys.modules["team"]
+
+
+@pytest.mark.parametrize("couple", COUPLES)
+def test_there_is_one_copy_of_everything_in_a_host(couple: str, local: Any, bench: _Bench) -> None:
+    fn, cancel = local.both[couple]()
+    driver, handle = bench.start(CallableAdapter(fn, cancel=cancel))
+    assert driver.ask(Question("wait", handle), within_s=5).outcome in {Outcome.SUCCEEDED, Outcome.CANCELLED}
+    answer = driver.ask(Question("cancel", handle), within_s=5)
+    assert answer.error is None, answer.trace
+
+
+@pytest.mark.parametrize("is_class", [True, False])
+def test_there_is_one_copy_of_what_an_adapter_keeps(is_class: bool, local: Any, bench: _Bench) -> None:
+    driver, handle = bench.start(Hosted(local.Keeps if is_class else local.Keeps()))
+    answer = driver.ask(Question("cancel", handle), within_s=5)
+    assert answer.error is None, answer.trace
+
+
+def test_what_is_made_late_and_cannot_be_copied_is_named(local: Any, bench: _Bench) -> None:
+    local.team.late = threading.Lock()
+    driver = driver_for(CallableAdapter(local.Later(local.team.late), cancel=local.look))
+    error = str(driver.ask(Question("start", run=bench.drill.run), within_s=20).error)
+    assert "LookupError: team.late, a lock, is not there when team is imported, and a copy cannot be pickled" in error
 
 
 class _Holds(Told):
@@ -428,7 +598,22 @@ class _HangsUp(Told):
 
 def test_a_host_whose_line_is_closed_by_its_adapter_is_no_host_any_more(bench: _Bench) -> None:
     driver, handle = bench.start(Hosted(_HangsUp()))
-    assert driver.ask(Question("cancel", handle), within_s=10).error == "the process that hosts the adapter ended with status 1"
+    assert driver.ask(Question("cancel", handle), within_s=10).error == (
+        "the process that hosts the adapter ended with status 83, since it found its descriptors closed: by the wrapper, which lives in it"
+    )
+
+
+class _ClosesItsOutput(_HangsUp):
+    """Closes all, with something that is printed and not written yet."""
+
+    def cancel(self, run: Run) -> None:
+        print("on the way", end="")
+        os.closerange(0, 256)
+
+
+def test_a_host_whose_output_is_closed_as_well_tells_the_same(bench: _Bench) -> None:
+    driver, handle = bench.start(Hosted(_ClosesItsOutput()))
+    assert "ended with status 83" in str(driver.ask(Question("cancel", handle), within_s=10).error)
 
 
 # ---------------------------------------------------------------------- the end
@@ -455,6 +640,27 @@ def test_a_host_that_is_not_needed_any_more_leaves(way: str, bench: _Bench) -> N
     os.close(pidfd)
     assert bench.recorder.wait(bench.drill, "over", at_most_s=0.0).state["host"]["status"] == 0
     assert bench.end() == "closed\n"
+
+
+async def _blocks(run: Run) -> None:
+    print("in the main thread:", threading.current_thread() is threading.main_thread())
+    (run.folder / "blocks").touch()
+    signal.pause()
+
+
+def test_a_host_whose_main_thread_is_blocked_leaves(bench: _Bench) -> None:
+    driver, handle = bench.start(CoroutineAdapter(_blocks))
+    until = time.monotonic() + 10
+    while not (bench.drill.run.folder / "blocks").exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    pidfd = process_table.open_pidfd(bench.host())
+    assert pidfd is not None
+    driver.forget(handle)
+    assert select.select([pidfd], [], [], 5)[0]
+    os.close(pidfd)
+    assert bench.recorder.wait(bench.drill, "over", at_most_s=0.0).state["host"]["status"] == 0
+    assert bench.end().startswith("in the main thread: True\n")
 
 
 KILLED_PYTEST = """

@@ -1,5 +1,6 @@
 """Rows for bystander-unharmed; the first run is gone at +5.2 s, and the other one is let go at +6.2 s."""
 
+from pytest_cancelcontract.adapters.line import LINE_LOST
 from pytest_cancelcontract.finding import Verdict
 from tests.unit.builders import (
     BROKEN,
@@ -165,6 +166,12 @@ ROWS = (
         plus(ALONE, exited(0.2, 0, of="host")),
         BROKEN,
         says=["the process that hosts the adapter ended with status 0 +0.2 s", "the wrapper ends the process that it is called in"],
+    ),
+    Row(
+        "a host that found its descriptors closed says so",
+        plus(ALONE, exited(0.2, LINE_LOST, of="host")),
+        BROKEN,
+        says=["the wrapper closes the descriptors of the process that it is called in"],
     ),
     Row(
         "a bystander that was stopped between two looks is broken",
