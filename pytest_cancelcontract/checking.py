@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from pytest_cancelcontract.history import BadHistory, History, load
 from pytest_cancelcontract.judging import Failure, Fault, failures, is_nothing_judged
 from pytest_cancelcontract.recorder.client import RecorderFailed
 from pytest_cancelcontract.report.text import failure_message, stale_message
-from pytest_cancelcontract.session import Order, Say, Session
+from pytest_cancelcontract.session import Order, Say, Session, running_library
 
 if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.protocol import Adapter
@@ -74,7 +73,7 @@ class CancelContract:
             RuntimeError: on a running event loop, which this call would block.
         """
         __tracebackhide__ = True
-        if _is_loop_running():
+        if running_library():
             self.is_used = True
             raise RuntimeError(
                 "cancel_contract.check() was called on a running event loop, which it would block;"
@@ -90,13 +89,19 @@ class CancelContract:
         return self._conclude(result)
 
     def acheck(self, adapter: Adapter) -> Any:
-        """The same, to be awaited in an async test (asyncio); the loop goes on meanwhile."""
+        """The same, to be awaited in an async test (on asyncio or trio); the loop goes on meanwhile."""
         # A plain function that returns the coroutine: a call that is never awaited can then be told from no call at all.
         self.is_promised = True
         return self._acheck(adapter)
 
     async def _acheck(self, adapter: Adapter) -> DrillResult:
         __tracebackhide__ = True
+        if not running_library():
+            self.is_used = True
+            raise RuntimeError(
+                "cancel_contract.acheck() was awaited where neither asyncio nor trio runs, and it can wait on no other loop;"
+                " in a test without one write: cancel_contract.check(adapter)"
+            )
         order = self._begin(adapter)
         try:
             result = await self._place.session.run_async(order, adapter, self._place.say)
@@ -206,14 +211,3 @@ def _read(path: str) -> History | None:
 def _header_fields(history: History | None) -> dict[str, Any]:
     header = history.header if history is not None else {}
     return {"terms": header.get("terms"), "machine": header.get("machine")}
-
-
-def _is_loop_running() -> bool:
-    asyncio = sys.modules.get("asyncio")  # a loop that runs has loaded it
-    if asyncio is None:
-        return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -27,6 +27,8 @@ MARKER = "cancel_contract"
 MARKER_ARGUMENTS = (*TERM_NAMES, "scenarios", "clauses", "notice", "expected")
 DEFAULT_JOBS_COMMAND = 4
 DEFAULT_JOBS_OBJECT = 1
+JUDGED_WHEN_PROVEN = "bystander-unharmed"
+"""The clause that any scenario is judged by where a cancel was seen to kill the adapter's host, so that it may be expected in any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +379,8 @@ def _expected(given: object) -> dict[str, str]:
             scenario = by_id(scenario_id)
         except UnknownScenario as error:
             raise pytest.UsageError(f"{error} (from expected= of the marker cancel_contract)") from None
-        _refuse_unknown([clause_id], scenario.clauses, f"clause in expected= for the scenario {scenario_id}", "clauses that it judges")
+        known = dict.fromkeys((*scenario.clauses, JUDGED_WHEN_PROVEN))
+        _refuse_unknown([clause_id], known, f"clause in expected= for the scenario {scenario_id}", "clauses that it judges")
     return dict(given)
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_cancelcontract.ahead import Ground, adapter_origin
 from pytest_cancelcontract.options import (
     DEFAULT_JOBS_COMMAND,
     DEFAULT_JOBS_OBJECT,
@@ -69,6 +70,8 @@ class PytestSide:
         self._session: Session | None = None
         self._adapter: Adapter | None = None
         self._shared: list[Adapter] = []
+        self.ground = Ground()
+        config.pluginmanager.register(self.ground, "cancelcontract-ground")
 
     # ------------------------------------------------------------------ collection
 
@@ -279,11 +282,12 @@ class PytestSide:
 
     def _before(self, item: pytest.Item, adapter: Adapter) -> None:
         """Where the adapter is that of ``cancel_adapter``, the drills behind may start too; under xdist another worker may get them."""
-        if not _is_shared(item, adapter) or any(known is adapter for known in self._shared):
+        if not _is_shared(item, adapter):
             return
-        self._shared.append(adapter)
-        # What is added last is done first: the adapter is closed before the fixture that made it takes its ground away.
-        _adapter_origin(item).addfinalizer(functools.partial(self._close_shared, adapter))
+        if all(known is not adapter for known in self._shared):
+            self._shared.append(adapter)
+            # What is added last is done first: the adapter is closed before the fixture that made it takes its ground away.
+            adapter_origin(item).addfinalizer(functools.partial(self._close_shared, adapter))
         if self.is_worker:
             return
         from pytest_cancelcontract.adapters.command import CommandAdapter
@@ -291,7 +295,7 @@ class PytestSide:
 
         jobs = DEFAULT_JOBS_COMMAND if isinstance(adapter, CommandAdapter) else DEFAULT_JOBS_OBJECT
         orders = []
-        for other in _those_that_follow(item):
+        for other in self.ground.those_that_follow(item):
             request, scenario = other.callspec.params["cancel_contract"]  # type: ignore[attr-defined]
             orders.append(Order(other.nodeid, scenario, request.terms, request.clauses))
         self.session.order_ahead(orders, adapter, jobs=jobs)
@@ -445,67 +449,6 @@ def _name(item: pytest.Item) -> str:
 
 def _is_shared(item: pytest.Item, adapter: object) -> bool:
     return getattr(item, "funcargs", {}).get("cancel_adapter") is adapter
-
-
-def _those_that_follow(item: pytest.Item) -> list[pytest.Item]:
-    """The contract tests behind this one that will be given the same value of ``cancel_adapter``."""
-    items = item.session.items
-    behind = items[items.index(item) + 1 :]
-    return [other for other in behind if _gets_the_same(item, other) and not _may_be_skipped(other)]
-
-
-def _gets_the_same(item: pytest.Item, other: pytest.Item) -> bool:
-    if not {"cancel_contract", "cancel_adapter"} <= set(getattr(other, "fixturenames", ())):
-        return False
-    origin = _adapter_origin(item)
-    return (
-        origin is not None
-        and origin is _adapter_origin(other)
-        and _home(item, origin.scope) is _home(other, origin.scope)
-        and _deciding_params(item) == _deciding_params(other)
-    )
-
-
-def _adapter_origin(item: pytest.Item) -> Any:
-    """The definition of ``cancel_adapter`` that an item gets; pytest has no public name for it."""
-    return (_definitions(item).get("cancel_adapter") or (None,))[-1]
-
-
-def _definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
-    return getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
-
-
-def _home(item: pytest.Item, scope: str) -> object:
-    """Within what a fixture of that scope keeps its value: the session, or a package, module or class; the test itself otherwise."""
-    kinds: dict[str, type[pytest.Collector]] = {
-        "session": pytest.Session,
-        "package": pytest.Package,
-        "module": pytest.Module,
-        "class": pytest.Class,
-    }
-    return (item.getparent(kinds[scope]) if scope in kinds else None) or item
-
-
-def _deciding_params(item: pytest.Item) -> dict[str, int]:
-    """Which parameters an item has, by number, of those on which the value of ``cancel_adapter`` may depend."""
-    definitions = _definitions(item)
-    names, to_look_at = {"cancel_adapter"}, ["cancel_adapter"]
-    while to_look_at:
-        asked_for = {name for definition in definitions.get(to_look_at.pop(), ()) for name in definition.argnames}
-        to_look_at += asked_for - names
-        names |= asked_for
-    indices: dict[str, int] = getattr(getattr(item, "callspec", None), "indices", {})
-    return {name: index for name, index in indices.items() if name in names}
-
-
-def _may_be_skipped(item: pytest.Item) -> bool:
-    """Whether a test may not be run at all; a condition that is not plainly false may be anything."""
-    if item.get_closest_marker("skip") is not None:
-        return True
-    conditions = [condition for marker in item.iter_markers("skipif") for condition in marker.args or (True,)]
-    return any(condition is not False for condition in conditions) or any(
-        not marker.kwargs.get("run", True) for marker in item.iter_markers("xfail")
-    )
 
 
 def _import_adapter(name: str, origin: str, folder: Path) -> Adapter:

@@ -10,10 +10,12 @@ import contextlib
 import os
 import queue
 import re
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
@@ -148,29 +150,24 @@ class Session:
             raise
 
     async def run_async(self, order: Order, adapter: Adapter, say: Say) -> DrillResult:
-        """The same, for a test that runs on an asyncio loop, which goes on meanwhile."""
-        import asyncio
-
+        """The same, for a test that runs on a loop of asyncio or trio, which goes on meanwhile."""
+        wait = _wait_on_trio if running_library() == "trio" else _wait_on_asyncio
         job = self._begin(order, adapter)
-        waiting = asyncio.wrap_future(job.result)
         try:
-            while not waiting.done():
-                await asyncio.wait([waiting], timeout=LOOK_EVERY_S)
-                _print_what_was_said(job, say)
-            return waiting.result()
+            return await wait(job, say)
         except BaseException:
-            waiting.cancel()  # or it would call back into a loop that is closed by then
             self._abandon([job])
             raise
 
     def order_ahead(self, orders: Sequence[Order], adapter: Adapter, *, jobs: int) -> None:
-        """Let drills that tests will ask for later, in this order, start beside the one that is asked for next.
+        """Let drills that tests will ask for later, in this order, start beside the one that is asked for next; again for more of them.
 
         At most ``jobs`` of this adapter are in flight. One of them is what a test waits for; of the others those that take longest
         go first, or the last of them would fly alone.
         """
         with self._lock:
-            self._at_most.append((adapter, jobs))
+            if all(known is not adapter for known, _ in self._at_most):
+                self._at_most.append((adapter, jobs))
             new = [_Job(order, adapter) for order in orders if order.key not in self._jobs]
             self._jobs.update({job.order.key: job for job in new})
             self._waiting += sorted(new, key=lambda job: -expected_s(job.order.scenario, job.order.terms))
@@ -361,6 +358,46 @@ class Session:
         finally:
             for _, driver in drivers:
                 driver.close(within_s=5.0)
+
+
+async def _wait_on_asyncio(job: _Job, say: Say) -> DrillResult:
+    import asyncio
+
+    waiting = asyncio.wrap_future(job.result)
+    try:
+        while not waiting.done():
+            await asyncio.wait([waiting], timeout=LOOK_EVERY_S)
+            _print_what_was_said(job, say)
+        return waiting.result()
+    except BaseException:
+        waiting.cancel()  # or it would call back into a loop that is closed by then
+        raise
+
+
+async def _wait_on_trio(job: _Job, say: Say) -> DrillResult:
+    import trio
+
+    while not job.result.done():
+        # In a thread, and so by the real clock: a test's own one (MockClock) would let these pauses pass at once.
+        await trio.to_thread.run_sync(futures.wait, [job.result], LOOK_EVERY_S)
+        _print_what_was_said(job, say)
+    return job.result.result()
+
+
+def running_library() -> str:
+    """Whose event loop runs in this thread: ``asyncio``, ``trio``, or ``""`` for neither. Imports nothing: a loop that runs is loaded."""
+    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
+    is_asyncio = is_task = is_trio = False
+    if asyncio is not None:
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop()
+            is_asyncio = True
+            is_task = asyncio.current_task() is not None
+    if trio is not None and not is_task:  # one of them may run inside the other
+        with contextlib.suppress(RuntimeError):
+            trio.lowlevel.current_task()
+            is_trio = True
+    return "trio" if is_trio else "asyncio" if is_asyncio else ""
 
 
 def make_history_folder(root: Path, origin: str) -> Path:

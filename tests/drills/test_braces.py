@@ -124,7 +124,7 @@ def test_a_bad_outcome_map_is_refused_with_its_origin(text: str) -> None:
         pytest.param({"command": "a {runner}", "outcome": "ask {runner}"}, "unknown brace {runner}", id="a runner in a question"),
         pytest.param({"command": "a {runner}", "outcome_map": "A=cancelled"}, "needs an outcome command", id="a map for no question"),
         pytest.param({"command": "a", "shims": ("bin/claude",)}, "plain program name, got 'bin/claude'", id="a shim with a folder"),
-        pytest.param({"command": "a {runner}", "cancel_with": "INT 2 TERM"}, "a ladder begins with @", id="a ladder without its first letter"),
+        pytest.param({"command": "a {runner}", "cancel_with": "INT 2 TERM"}, "a ladder begins with @", id="a ladder without its @"),
     ],
 )
 def test_a_command_adapter_that_cannot_work_is_refused(arguments: dict[str, str], message: str) -> None:

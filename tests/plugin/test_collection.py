@@ -86,7 +86,10 @@ def test_scenarios_become_tests(collect, marker: str, words: tuple[str, ...], in
         ("5", "the marker cancel_contract takes arguments by name only, got 5"),
         ("expected=['daemon:no-survivors']", 'expected= must be like {"daemon:no-survivors": "why, and a link"}, got *'),
         ("expected={'daemon:no-survivors': ''}", 'expected= must be like {"daemon:no-survivors": "why, and a link"}, got *'),
-        ("expected={'daemon:fresh-start': 'why'}", "unknown clause in expected= for the scenario daemon: 'fresh-start'; *"),
+        (
+            "expected={'daemon:fresh-start': 'why'}",
+            "unknown clause in expected= for the scenario daemon: 'fresh-start'; *, bystander-unharmed",
+        ),
         ("expected={'demon:no-survivors': 'why'}", "unknown scenario 'demon'; *"),
     ],
 )
@@ -273,6 +276,30 @@ def test_check_on_a_running_loop_names_acheck(pytester: pytest.Pytester) -> None
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["E * RuntimeError: cancel_contract.check() was called on a running event loop*await cancel_contract.acheck(adapter)"]
+    )
+
+
+def test_a_check_on_trio_names_acheck_and_acheck_without_a_loop_names_check(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest, trio
+        @pytest.mark.cancel_contract(scenarios="polite")
+        def test_on_trio(cancel_contract):
+            async def on_the_loop():
+                cancel_contract.check(None)
+            trio.run(on_the_loop)
+        @pytest.mark.cancel_contract(scenarios="polite")
+        def test_on_none(cancel_contract):
+            cancel_contract.acheck(None).send(None)
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "E * RuntimeError: cancel_contract.check() was called on a running event loop*await cancel_contract.acheck(adapter)",
+            "E * RuntimeError: cancel_contract.acheck() was awaited where neither asyncio nor trio runs*cancel_contract.check(adapter)",
+        ]
     )
 
 

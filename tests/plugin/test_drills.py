@@ -186,6 +186,49 @@ def test_an_async_test_awaits_acheck_while_its_loop_goes_on(team: Any, run: Run)
     run(*FAST).assert_outcomes(passed=1)
 
 
+def test_an_async_test_awaits_acheck_on_either_loop_of_anyio(team: Any, run: Run) -> None:
+    pytest.importorskip("anyio.pytest_plugin")
+    team(
+        """
+    import anyio
+
+    @pytest.mark.anyio
+    @pytest.mark.cancel_contract(scenarios=["polite"])
+    async def test_async(cancel_contract):
+        ticks = []
+        async def tick():
+            while True:
+                ticks.append(1)
+                await anyio.sleep(0.02)
+        async with anyio.create_task_group() as group:
+            group.start_soon(tick)
+            result = await cancel_contract.acheck(KEPT)
+            group.cancel_scope.cancel()
+        assert len(ticks) > 5
+        assert result.verdict == "kept"
+
+    @pytest.mark.anyio
+    @pytest.mark.cancel_contract(scenarios=["polite"])
+    async def test_given_up(cancel_contract):
+        with anyio.move_on_after(0.3) as scope:
+            await cancel_contract.acheck(KEPT)
+        assert scope.cancelled_caught
+
+    @pytest.mark.anyio
+    @pytest.mark.cancel_contract(scenarios=["deaf-child"])
+    async def test_broken(cancel_contract):
+        await cancel_contract.acheck(BROKEN)
+        """
+    )
+    result = run(*FAST, "-v")
+    result.assert_outcomes(passed=4, failed=2)
+    for loop in ("asyncio", "trio"):
+        result.stdout.fnmatch_lines([f"*::test_async[[]{loop}-polite] *", "cancel drill polite: *", "*PASSED*"])
+        result.stdout.fnmatch_lines(
+            [f"*::test_broken[[]{loop}-deaf-child] *", "E *ContractBroken: cancel contract broken: deaf-child:no-survivors"]
+        )
+
+
 def test_step_by_step_a_test_presses_the_buttons_itself(team: Any, run: Run) -> None:
     team(
         """

@@ -97,6 +97,37 @@ def test_a_wrapper_that_kills_its_own_group_does_not_kill_pytest(mode: str, run:
     result.stdout.fnmatch_lines_random(["E *cancel contract broken: bystander:bystander-unharmed", "E * observed *SIGKILL*"])
 
 
+def test_a_host_that_is_killed_may_be_expected_in_any_scenario(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(
+        test_team=TEAM
+        + """
+    known = {"polite:bystander-unharmed": "ticket 1"}
+
+    @pytest.mark.cancel_contract(scenarios=["polite"], clauses=["no-survivors"])
+    def test_proven(cancel_contract):
+        cancel_contract.check(CallableAdapter(runs_in_our_group, cancel=ends_its_group))
+
+    @pytest.mark.cancel_contract(scenarios=["polite"], clauses=["no-survivors"], expected=known)
+    def test_known(cancel_contract):
+        cancel_contract.check(CallableAdapter(runs_in_our_group, cancel=ends_its_group))
+
+    @pytest.mark.cancel_contract(scenarios=["polite"], clauses=["no-survivors"], expected=known)
+    def test_not_judged(cancel_contract):
+        cancel_contract.check(CallableAdapter(runs, cancel=ends_its_group))
+        """
+    )
+    result = run(*FAST)
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *cancel contract broken: polite:bystander-unharmed",
+            "expected broken: polite:bystander-unharmed: ticket 1",
+            "FAILED *test_proven*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*though expected to be broken*")
+
+
 @pytest.mark.usefixtures("team")
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
 def test_hosted_wrappers_that_keep_the_contract_are_kept(mode: str, run: Run) -> None:

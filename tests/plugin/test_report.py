@@ -310,6 +310,11 @@ def test_what_fails_a_test(given: Check, settings: dict[str, Any], fault: Fault 
     assert failures([given], **settings) == ([] if fault is None else [Failure(given, fault)])
 
 
+def test_what_is_expected_and_was_not_judged_is_neither_stale_nor_a_fault() -> None:
+    known = {"deaf-child:bystander-unharmed": "why"}
+    assert failures([check(Verdict.KEPT)], level=Level.MUST, fails_not_covered=True, expected=known) == []
+
+
 def test_the_gravest_fault_comes_first() -> None:
     checks = [check(Verdict.INCONCLUSIVE, "a"), check(Verdict.BROKEN, "b")]
     found = failures(checks, level=Level.MUST, fails_not_covered=False, expected={})

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -236,20 +237,17 @@ def test_a_drill_whose_test_never_asks_for_it_is_ended_with_its_test_and_the_ada
             job.wait(5)  # whoever is deaf was ended by its drill
         time.sleep(0.5)  # in which a drill that was still in flight would ask
 
-    @pytest.fixture
-    def database(request):
-        if "deaf" in request.node.name:
-            pytest.fail("no database")
-
     @pytest.mark.cancel_contract(scenarios=["polite", "deaf", "silent"], clauses=["no-survivors"])
-    def test_it(cancel_contract, cancel_adapter, database):
+    def test_it(cancel_contract, cancel_adapter):
+        if cancel_contract.scenario.id == "deaf":
+            pytest.fail("no database")
         if cancel_contract.scenario.id == "silent":
             pytest.skip("not today")
         cancel_contract.check(cancel_adapter)
         """
     )
     result = run(*FAST, LONG[1], "--cancel-jobs=3", timeout=WITHIN_S)
-    result.assert_outcomes(passed=1, errors=1, skipped=1)
+    result.assert_outcomes(passed=1, failed=1, skipped=1)
     assert len(_histories()) == 3, "they were started ahead"
 
 
@@ -460,3 +458,268 @@ def test_each_test_gets_the_drill_of_its_own_adapter_and_no_other_is_run(team: A
         """
     )
     run(*FAST, timeout=WITHIN_S).assert_outcomes(passed=7)
+
+
+# ---------------------------------------------------------------------- whose world
+
+
+def test_a_drill_runs_in_the_world_of_its_own_test_and_of_no_other(
+    team: Any, pytester: pytest.Pytester, run: Run, kept: list[str], broken: list[str]
+) -> None:
+    """What a test's fixtures change holds for all of its drills, and for none before, beside or behind them."""
+    pytester.makepyfile(
+        switch=f"""
+        import os, sys
+        words = {broken[:-1]!r} if os.environ.get("WORLD") == "broken" else {kept[:-1]!r}
+        os.execvp(words[0], [*words, *sys.argv[1:]])
+        """
+    )
+    team(
+        """
+    contract = pytest.mark.cancel_contract(scenarios=["polite", "deaf-child"], clauses=["no-survivors"])
+    child = pytest.mark.cancel_contract(scenarios=["deaf-child"], clauses=["no-survivors"])
+
+    @pytest.fixture(scope="session")
+    def cancel_adapter():
+        return CommandAdapter([sys.executable, __file__.replace("test_team", "switch"), "{runner}"])
+
+    @pytest.fixture
+    def world(monkeypatch):
+        monkeypatch.setenv("WORLD", "broken")
+
+    @contract
+    def test_first(cancel_contract, cancel_adapter):
+        cancel_contract.check(cancel_adapter)
+
+    @contract
+    @pytest.mark.usefixtures("world")
+    def test_fixture(cancel_contract, cancel_adapter):
+        cancel_contract.check(cancel_adapter)
+
+    @child
+    def test_between(cancel_contract, cancel_adapter):
+        cancel_contract.check(cancel_adapter)
+
+    @contract
+    def test_body(monkeypatch, cancel_contract, cancel_adapter):
+        monkeypatch.setenv("WORLD", "broken")
+        cancel_contract.check(cancel_adapter)
+
+    @child
+    def test_behind(cancel_contract, cancel_adapter):
+        cancel_contract.check(cancel_adapter)
+
+    class TestXunit:
+        def setup_method(self):
+            self.patch = pytest.MonkeyPatch()
+            self.patch.setenv("WORLD", "broken")
+
+        def teardown_method(self):
+            self.patch.undo()
+
+        @child
+        def test_it(self, cancel_contract, cancel_adapter):
+            cancel_contract.check(cancel_adapter)
+
+    @child
+    def test_last(cancel_contract, cancel_adapter):
+        cancel_contract.check(cancel_adapter)
+        """
+    )
+    result = run(*FAST, "-v", timeout=WITHIN_S)
+    failed = [name for name, outcome in _results(result) if outcome == "FAILED"]
+    assert failed == ["test_fixture[deaf-child]", "test_body[deaf-child]", "TestXunit::test_it[deaf-child]"]
+    assert len(_results(result)) == 10
+
+
+AHEAD = """
+    import os
+    import pytest
+    from pytest_cancelcontract.plugin import _side
+
+    pytestmark = pytest.mark.cancel_contract(scenarios=["polite"])
+
+    def follow(request):
+        with open("followers.txt", "a") as file:
+            names = [one.name.removesuffix("[polite]") for one in _side(request.config).ground.those_that_follow(request.node)]
+            print(request.node.name.removesuffix("[polite]"), *names, file=file)
+        pytest.skip("nothing is drilled here")
+
+    def test_first(cancel_contract, cancel_adapter, request):
+        follow(request)
+
+    def test_second(cancel_contract, cancel_adapter, request):
+        follow(request)
+"""
+TAIL = """
+    def test_last(cancel_contract, cancel_adapter, request):
+        follow(request)
+"""
+CONFTEST = """
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def ground():
+        return object()
+
+    @pytest.fixture(scope="session")
+    def cancel_adapter(ground):
+        return object()
+"""
+ALL_FOLLOW = ["test_first test_second test_it test_last", "test_second test_it test_last", "test_it test_last", "test_last"]
+NONE_PAST_IT = ["test_first test_second", "test_second", "test_it", "test_last"]
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        pytest.param("def test_it(cancel_contract, cancel_adapter, request): follow(request)", ALL_FOLLOW, id="a plain test"),
+        pytest.param("def test_it(cancel_contract, cancel_adapter, request, ground): follow(request)", ALL_FOLLOW, id="the adapter's own"),
+        pytest.param(
+            """
+    @pytest.mark.parametrize("mode", [pytest.param(1, id="polite")])
+    @pytest.mark.cancel_contract(scenarios=["polite"])
+    def test_it(cancel_contract, cancel_adapter, request, mode):
+        request.node.name = "test_it"
+        follow(request)
+            """,
+            [line.replace("test_it", "test_it[polite-polite]") for line in ALL_FOLLOW[:2]] + ALL_FOLLOW[2:],
+            id="a parameter",
+        ),
+        pytest.param("def test_it(cancel_contract, cancel_adapter, request, tmp_path): follow(request)", NONE_PAST_IT, id="tmp_path"),
+        pytest.param("def test_it(cancel_contract, cancel_adapter, request, monkeypatch): follow(request)", NONE_PAST_IT, id="monkeypatch"),
+        pytest.param("def test_it(request): follow(request)", NONE_PAST_IT, id="no contract"),
+        pytest.param("def test_it(cancel_contract, request): follow(request)", NONE_PAST_IT, id="no shared adapter"),
+        pytest.param(
+            """
+    @pytest.fixture(scope="session")
+    def other():
+        pass
+
+    @pytest.mark.usefixtures("other")
+    def test_it(cancel_contract, cancel_adapter, request):
+        follow(request)
+            """,
+            NONE_PAST_IT,
+            id="the team's for the session",
+        ),
+        pytest.param(
+            """
+    class TestIt:
+        @classmethod
+        def setup_class(cls):
+            pass
+
+        def test_it(self, cancel_contract, cancel_adapter, request):
+            follow(request)
+            """,
+            NONE_PAST_IT,
+            id="setup_class",
+        ),
+        pytest.param(
+            """
+    class TestIt:
+        @pytest.fixture
+        def ground(self):
+            pytest.skip("never")
+
+        def test_it(self, cancel_contract, cancel_adapter, request):
+            follow(request)
+            """,
+            [*NONE_PAST_IT[:2], *NONE_PAST_IT[3:]],
+            id="another of the adapter's own",
+        ),
+        pytest.param(
+            """
+    def test_it(cancel_contract, cancel_adapter, request):
+        request.getfixturevalue("monkeypatch")
+        follow(request)
+            """,
+            [*ALL_FOLLOW[:2], "test_it", "test_last"],
+            id="asked for in the body",
+        ),
+        pytest.param(
+            "def test_it(cancel_contract, cancel_adapter, request, tmp_path_factory): follow(request)",
+            [*NONE_PAST_IT[:2], "test_it test_last", "test_last"],
+            id="a plugin's that is not up yet",
+        ),
+    ],
+)
+def test_only_directly_following_tests_without_fixtures_of_their_own_start_ahead(
+    pytester: pytest.Pytester, run: Run, between: str, expected: list[str]
+) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(AHEAD + ("" if between.startswith("\n") else "\n    ") + between + TAIL)
+    run(timeout=WITHIN_S)
+    assert Path("followers.txt").read_text().splitlines() == expected
+
+
+FOR_ALL = """
+    import pytest
+
+    @pytest.fixture(scope="{scope}", autouse=True)
+    def for_all():
+        yield
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "scope", "follows"),
+    [
+        ("site-packages", "session", True),
+        ("site-packages", "function", False),
+        ("site-packages", "module", False),
+        ("tools", "session", False),
+    ],
+)
+def test_what_plugins_do_for_the_whole_session_keeps_nothing_from_starting_ahead(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, folder: str, scope: str, follows: bool
+) -> None:
+    place = pytester.mkdir(folder)
+    (place / "for_all_of_it.py").write_text(textwrap.dedent(FOR_ALL.format(scope=scope)))
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(AHEAD)
+    run("-p", "for_all_of_it", timeout=WITHIN_S)
+    assert Path("followers.txt").read_text().splitlines()[0] == ("test_first test_second" if follows else "test_first")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        pytest.param("", "", "test_first test_second test_first test_second", id="nothing"),
+        pytest.param("", "def setup_module():\n        pass", "test_first test_second", id="what begins"),
+        pytest.param(
+            """
+    @pytest.fixture(scope="module")
+    def ground_of_all():
+        pass
+
+    class TestBefore:
+        def test_before(self, ground_of_all):
+            pass
+            """,
+            "",
+            "test_first test_second",
+            id="what is up until the module ends",
+        ),
+    ],
+)
+def test_a_modules_own_ground_ends_what_may_start_ahead(pytester: pytest.Pytester, run: Run, one: str, other: str, expected: str) -> None:
+    pytester.makeconftest(CONFTEST)
+    # Before the tests of its module: what is used there is up when they come.
+    head, tests = AHEAD.split("    def test_first", 1)
+    texts = {f"test_{name}": f"{head}\n    {text}\n\n    def test_first{tests}" for name, text in (("a", one), ("b", other))}
+    pytester.makepyfile(**texts)
+    run(timeout=WITHIN_S)
+    assert Path("followers.txt").read_text().splitlines()[0] == expected
+
+
+def test_a_packages_own_ground_ends_what_may_start_ahead(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeconftest(CONFTEST)
+    for name in ("one", "other"):
+        package = pytester.mkpydir(name)
+        (package / "__init__.py").write_text("def setup_module():\n    pass\n")
+        (package / f"test_{name}.py").write_text(textwrap.dedent(AHEAD))
+    run(timeout=WITHIN_S)
+    assert Path("followers.txt").read_text().splitlines()[0] == "test_first test_second"
