@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.sides import machine_line
 
-ALL = ("death_seen", "import_cost", "runner_ready", "workspace_look", "drill_wall", "core_set", "all_set", "recorder_memory")
+ALL = ("death_seen", "import_cost", "runner_ready", "workspace_look", "drill_wall", "core_set", "all_set", "recorder_memory", "lost_signal")
 
 
 def main(names: list[str]) -> int:

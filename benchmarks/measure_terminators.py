@@ -278,7 +278,8 @@ A word stands for a clause: {words}. With a question mark it is inconclusive: no
 
 None of them is made to mend a workspace, so *leftovers* in `second-run` says less of them than of what is built on them: whoever
 kills a run has to rebuild its workspace. `bash -c` with one command becomes the command itself: then there is no wrapper left that
-could go wrong, and nobody to use force.
+could go wrong, and nobody to use force. A wrapper that sits in `Popen.communicate()` does not act on a signal that comes between two
+reads, so the cells of that row differ from one measurement to the next (`python -m benchmarks lost_signal`).
 
 ## From cancel until nothing was left, in seconds
 {times}
