@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_cancelcontract.clauses import calls, no_survivors, words
 from pytest_cancelcontract.clauses.facts import NO_RUNNER_YET, ROUNDING_S, Facts
-from pytest_cancelcontract.clauses.members import FIRST, Member, Span
+from pytest_cancelcontract.clauses.members import FIRST, Member, Span, said_at_s
 from pytest_cancelcontract.clauses.parts import Part, broken, kept, unclear, whole
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import TERMINAL
@@ -43,8 +43,7 @@ def _at_start(facts: Facts) -> Finding:
     )
     judged = no_survivors.check(facts)
     where = _where(facts)
-    reached = facts.history.first("drill", "reached")
-    if reached is not None and reached.data.get("what") == "working":
+    if _was_at_work(facts):
         return Finding(Verdict.NOT_COVERED, f"the run was at work when cancel was pressed; {where}", expected, lacks=EARLY_START)
     if judged.verdict is Verdict.BROKEN:
         observed = f"the cancel was lost: {judged.observed}; {where}"
@@ -52,6 +51,15 @@ def _at_start(facts: Facts) -> Finding:
     if late := _began_late(facts):
         return replace(late, expected=expected, seen_by=judged.seen_by, observed=f"{late.observed}; {where}")
     return replace(judged, observed=f"{judged.observed}; {where}", expected=expected)
+
+
+def _was_at_work(facts: Facts) -> bool:
+    """By what the recorder saw at the press, or by the leader's own word of before."""
+    reached = facts.history.first("drill", "reached")
+    if reached is not None and reached.data.get("what") == "working":
+        return True
+    leaders = [one for one in facts.first_run if one.is_leader]
+    return any(one.kind == "working" and said_at_s(one) < facts.pressed_s for leader in leaders for one in leader.said)
 
 
 def _where(facts: Facts) -> str:

@@ -35,6 +35,7 @@ class Sample:
     shown_in: tuple[str, ...]
     in_every: Mapping[str, str]
     cells: Mapping[str, Mapping[str, str]]
+    is_a_delay: bool
 
     @property
     def is_kept(self) -> bool:
@@ -98,6 +99,7 @@ def _sample(name: str, row: Mapping[str, Any], driven: Mapping[str, str]) -> Sam
         tuple(row.get("shown_in", ())),
         row.get("in_every", {}),
         row.get("not_kept", {}),
+        row.get("is_a_delay", False),
     )
 
 
