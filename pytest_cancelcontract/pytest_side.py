@@ -77,10 +77,13 @@ class PytestSide:
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """One test a scenario; a marker that is refused is a collection error which is just its message."""
+        refused = ""
         try:
             request = request_of(metafunc.definition, self.settings)
         except pytest.UsageError as error:
-            pytest.fail(str(error), pytrace=False)
+            refused = str(error)
+        if refused:  # outside of the handler, or the message would be shown once more, as what happened before
+            pytest.fail(refused, pytrace=False)
         chosen = [(request, scenario) for scenario in request.scenarios]
         metafunc.parametrize("cancel_contract", chosen, indirect=True, ids=[scenario.id for scenario in request.scenarios])
 
