@@ -103,6 +103,11 @@ class Hosts:
                 held.release()
                 del self._held[identity]
 
+    def stop(self) -> None:
+        """Stop them: a shell would go on to its next command when its runner is ended, and start what nobody has seen yet."""
+        for held in self._held.values():
+            held.stop()
+
     def kill(self) -> None:
         """End them, and what descends from them."""
         for identity in reaper.descendants(process_table.all_processes(), self._held, []):

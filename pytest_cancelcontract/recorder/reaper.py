@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -46,6 +47,12 @@ class Held:
             except OSError:
                 pass
         return True
+
+    def stop(self) -> None:
+        """Send SIGSTOP; a process that is gone, or that may not be signalled from here, is no error."""
+        if self.pidfd >= 0:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGSTOP)
 
     def release(self) -> None:
         """Let the descriptor go."""

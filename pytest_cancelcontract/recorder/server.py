@@ -433,18 +433,20 @@ class Recorder:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        is_orphaned = not self._has_said_bye and await self._is_guarded_gone()
+        if is_orphaned:
+            self._hosts.stop()
         unfinished = [watch for watch in self._watches.values() if not watch.is_finished]
         await asyncio.gather(*(self._end(watch, "pytest has ended") for watch in unfinished), return_exceptions=True)
-        if not self._has_said_bye:
-            await self._end_hosts()
+        if is_orphaned:
+            self._hosts.kill()
 
-    async def _end_hosts(self) -> None:
-        """End the adapters' own wrappers, where pytest went without a word; where it still lives, they are its own."""
+    async def _is_guarded_gone(self) -> bool:
+        """Whether pytest went without a word; where it still lives, the adapters' own wrappers are its own."""
         until = time.monotonic() + GOING_WITHIN_S
         while not self._guarded.has_ended() and time.monotonic() < until:
             await asyncio.sleep(0.005)
-        if self._guarded.has_ended():
-            self._hosts.kill()
+        return self._guarded.has_ended()
 
 
 async def serve(link: socket.socket, guarded: Identity, above: Identity | None, root: Path) -> None:
