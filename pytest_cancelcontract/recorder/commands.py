@@ -64,11 +64,15 @@ class Commands:
         """End a command with all that descends from it, as far as that was found."""
         session = command.held.identity.pid
         table = process_table.all_processes()
-        for identity in reaper.descendants(table, [command.held.identity], [session]):
-            if (held := watch.roll.found.get(identity)) is not None:
-                held.kill()
+        below = [watch.roll.found.get(identity) for identity in reaper.descendants(table, [command.held.identity], [session])]
+        killed = [held for held in below if held is not None]
+        for held in killed:
+            held.kill()
         command.held.kill()
+        until = time.monotonic() + END_WITHIN_S
         await watch.wait(command.ended(), END_WITHIN_S)
+        while not all(held.has_ended() for held in killed) and time.monotonic() < until:
+            await asyncio.sleep(0.002)
 
     def send_away(self, command: Command) -> None:
         """Tell a host that its drill is over, so that it closes its adapter and leaves; there is nothing to tell to others."""
