@@ -167,8 +167,8 @@ class Recorder:
 
         ``header`` needs ``scenario``, ``run_id``, ``task_id``, ``wrapper``, ``capabilities`` and ``attempt``; the recorder adds the rest.
         """
-        about = {"terms": terms.as_dict(), "plan": plan.as_dict()}
-        got = self.ask("open", header=dict(header), habits=list(habits), history=str(history), waits_s=0.0, **about)
+        asked: dict[str, Any] = {"terms": terms.as_dict(), "plan": plan.as_dict()}
+        got = self.ask("open", header=dict(header), habits=list(habits), history=str(history), **asked)
         self._unfinished[got["drill"]] = history
         names = {"run_id": str(header["run_id"]), "task_id": str(header["task_id"])}
         return OpenDrill(got["drill"], self._run(got["drill"], got, **names, terms=terms, env=env), history)

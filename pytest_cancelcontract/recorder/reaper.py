@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -39,20 +38,21 @@ class Held:
 
     def kill(self) -> bool:
         """Send SIGKILL; whether it may be sent from here. A process that is gone is no error."""
+        return self._send(signal.SIGKILL)
+
+    def stop(self) -> bool:
+        """Send SIGSTOP, in the same way."""
+        return self._send(signal.SIGSTOP)
+
+    def _send(self, number: signal.Signals) -> bool:
         if self.pidfd >= 0:
             try:
-                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+                signal.pidfd_send_signal(self.pidfd, number)
             except PermissionError:
                 return False
             except OSError:
                 pass
         return True
-
-    def stop(self) -> None:
-        """Send SIGSTOP; a process that is gone, or that may not be signalled from here, is no error."""
-        if self.pidfd >= 0:
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self.pidfd, signal.SIGSTOP)
 
     def release(self) -> None:
         """Let the descriptor go."""

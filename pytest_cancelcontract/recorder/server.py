@@ -61,7 +61,6 @@ class Recorder:
         self._watches: dict[str, Watch] = {}
         self._by_token: dict[str, Watch] = {}
         self._ended_tokens: set[str] = set()
-        self._left: dict[str, set[str]] = {}
         self._lifelines: dict[Lifeline, Watch | None] = {}
         self._source_digests: dict[str, str] = {}
         self._commands = Commands(self._loop)
@@ -246,7 +245,7 @@ class Recorder:
         return {"reached": reached, "state": watch.state()}
 
     async def _finish(self, *, drill: str, why: str) -> dict[str, Any]:
-        watch = self._watches[drill]
+        watch, left = self._watches[drill], set[str]()
         if not watch.is_finished:
             await watch.last_looks()
             now = await asyncio.to_thread(folders.digests, watch.folder / "source")
@@ -255,10 +254,9 @@ class Recorder:
             ):
                 watch.journal.add("workspace", "source-changed", paths=changed)
             self._note_lateness()
-            self._left[drill] = {str(one) for one in await self._end(watch, why)}
+            left = {str(one) for one in await self._end(watch, why)}
         if watch.journal.failure:
             raise RuntimeError(watch.journal.failure)
-        left = self._left.pop(drill, set())
         others = [{"subject": subject, "role": "", "left": True} for subject in sorted(left - {one.subject for one in watch.reaped})]
         return {"reaped": [{"subject": one.subject, "role": one.role, "left": one.subject in left} for one in watch.reaped] + others}
 

@@ -11,7 +11,7 @@ import stat
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -80,12 +80,11 @@ def look(folder: str) -> Look:
     return Look(entries, exists, time.monotonic() - began)
 
 
-def remove_logs(folder: str, tokens: Iterable[str]) -> None:
+def remove_logs(folder: str, tokens: Collection[str]) -> None:
     """Remove the files of runs that are over, told by their name and by a mark of theirs in every line, at the top of a folder.
 
     Several drills may have written into one file, where a wrapper runs them in one folder; the last of them removes it.
     """
-    wanted = tuple(MARK + token.encode() + b" " for token in tokens)
     try:
         names = [name for name in os.listdir(folder) if name.startswith(OWN_PREFIX) and name.endswith(".log")]
     except OSError:
@@ -94,11 +93,17 @@ def remove_logs(folder: str, tokens: Iterable[str]) -> None:
         path = os.path.join(folder, name)
         try:
             with open(path, "rb") as file:
-                is_ours = all(line.startswith(wanted) for line in file)
+                is_ours = all(_token_of(line) in tokens for line in file)
             if is_ours:
                 os.unlink(path)
         except OSError:
             continue
+
+
+def _token_of(line: bytes) -> str:
+    """Whose mark a line bears; empty where it bears none."""
+    words = line.split(b" ", 2)
+    return words[1].decode("ascii", "replace") if line.startswith(MARK) and len(words) == 3 else ""
 
 
 def _walk(folder: str, entries: dict[str, Entry]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ class WorkspaceWatch:
             if moment:
                 self._note_look(moment, seen)
 
-    def remove_own_logs(self, tokens: Iterable[str]) -> None:
+    def remove_own_logs(self, tokens: Collection[str]) -> None:
         """Remove the runner's logs where the wrapper ran it in a folder of its own: they are ours, and nothing of ours is left behind.
 
         ``tokens`` are those of all runs that are over, of other drills as well.

@@ -335,7 +335,7 @@ def _end_group(pid: int) -> None:
             return
         ends_s = time.monotonic() + pause_s
         while time.monotonic() < ends_s and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            time.sleep(0.01)
+            time.sleep(0.01)  # the wrapper's own wait, to a deadline
 
 
 async def on_asyncio(run: Run) -> None:

@@ -38,6 +38,7 @@ from pytest_cancelcontract.run import Run
 from pytest_cancelcontract.scenarios import by_id
 from pytest_cancelcontract.terms import Terms, settle_terms
 from tests.conftest import STAMP, stamped
+from tests.runner.stand_in import until
 
 WRAPPERS = Path(__file__).with_name("wrappers.py")
 ENDED = "the process that hosts the adapter was ended by {}"
@@ -74,7 +75,7 @@ class Told:
         return Outcome.RUNNING
 
     def close(self) -> None:
-        time.sleep(0.1)
+        time.sleep(0.1)  # a close that takes its time: whether it is let finish is the test
         print("closed", file=sys.stderr)
 
 
@@ -482,10 +483,7 @@ def test_a_call_that_is_given_up_is_given_up_there(bench: _Bench) -> None:
     driver, handle = bench.start(Hosted(_Async()))
     assert driver.ask(Question("wait", handle), within_s=0.2).is_overrun
     given_up = bench.drill.run.folder / "given up"
-    until = time.monotonic() + 5
-    while not given_up.exists():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(given_up.exists, "the call is given up", within_s=5)
 
 
 def test_an_unknown_run_is_told_as_it_is_without_a_host(bench: _Bench) -> None:
@@ -650,10 +648,7 @@ async def _blocks(run: Run) -> None:
 
 def test_a_host_whose_main_thread_is_blocked_leaves(bench: _Bench) -> None:
     driver, handle = bench.start(CoroutineAdapter(_blocks))
-    until = time.monotonic() + 10
-    while not (bench.drill.run.folder / "blocks").exists():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until((bench.drill.run.folder / "blocks").exists, "its main thread is blocked", within_s=10)
     pidfd = process_table.open_pidfd(bench.host())
     assert pidfd is not None
     driver.forget(handle)
@@ -679,7 +674,7 @@ class Deaf:
     def cancel(self, handle): pass
     def close(self):
         import time
-        time.sleep(60)
+        time.sleep(60)  # a close that never ends, as far as anybody waits
 
 recorder = Recorder.start()
 head = dict(scenario="deaf", run_id="r", task_id="t", wrapper="w", capabilities=[], attempt=1)
@@ -702,10 +697,7 @@ def test_a_pytest_that_is_killed_leaves_no_host(state: str, tmp_path: Path) -> N
     assert any("adapters.host" in command for command in stamped(os.environ[STAMP]).values())
     side.kill()
     side.communicate()
-    until = time.monotonic() + 2.5
-    while left := stamped(os.environ[STAMP]):
-        assert time.monotonic() < until, left
-        time.sleep(0.01)
+    until(lambda: not stamped(os.environ[STAMP]), "nothing of it is left", within_s=2.5)
 
 
 def test_a_recorder_that_is_killed_leaves_no_host(terms: Terms, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "uncooperative_runner" / "run.py"
 TOKEN = "t0ken"
 WITHIN_S = 10.0
+FOUR = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""The signals that a runner takes for a notice, written out: a list of the product's own would prove nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,14 @@ def until(is_so: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> N
         if time.monotonic() > deadline_s:
             pytest.fail(f"not within {within_s} s: {what}")
         time.sleep(0.002)  # no event tells of this
+
+
+def send_all_four(process: subprocess.Popen[Any], stand_in: StandIn) -> None:
+    """Once it works, send each of the four signals to a process that ends at none of them, and see all noticed."""
+    stand_in.until("working")
+    for number in FOUR:
+        process.send_signal(number)
+    stand_in.until("notice", count=4)
 
 
 def pipe(end: IO[Any] | None) -> IO[Any]:

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.stand_in import StandIn, Start, keeps_writing, log_lines, pipe, state_of, until
+from tests.runner.stand_in import FOUR, StandIn, Start, keeps_writing, log_lines, pipe, send_all_four, state_of, until
 from uncooperative_runner.display import PRINT_EVERY_S
 from uncooperative_runner.member import PAUSE_S
-
-FOUR = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def written_at(workspace: Path) -> list[float]:
@@ -50,10 +48,7 @@ def test_keeps_spending_is_quiet_for_a_while_and_then_works_on(start: Start, sta
 
 def test_keeps_spending_never_ends(start: Start, stand_in: StandIn, workspace: Path) -> None:
     process = start("keeps-spending", to=stand_in)
-    stand_in.until("working")
-    for number in FOUR:
-        process.send_signal(number)
-    stand_in.until("notice", count=4)
+    send_all_four(process, stand_in)
     assert keeps_writing(workspace, "leader")
     assert process.poll() is None
     assert len(stand_in.all("step-ended")) == 1

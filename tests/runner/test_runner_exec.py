@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.stand_in import WITHIN_S, StandIn, Start, is_dead, keeps_writing, log_lines, pipe, state_of, stop, until
+from tests.runner.stand_in import FOUR, WITHIN_S, StandIn, Start, is_dead, keeps_writing, log_lines, pipe, state_of, stop, until
 
-FOUR = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 PAIR = ("respawner-1", "respawner-2")
 
 

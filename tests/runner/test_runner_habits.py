@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.stand_in import TOKEN, Make, StandIn, Start, keeps_writing, log_lines, pipe, state_of, until
-
-FOUR = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+from tests.runner.stand_in import FOUR, TOKEN, Make, StandIn, Start, keeps_writing, log_lines, pipe, send_all_four, state_of, until
 
 
 @pytest.mark.parametrize("number", FOUR)
@@ -51,10 +49,7 @@ def test_slow_cleanup_cleans_up_as_long_as_it_was_told_and_writes_nothing_meanwh
 
 def test_endless_cleanup_starts_and_never_ends(start: Start, stand_in: StandIn, workspace: Path) -> None:
     process = start("endless-cleanup", to=stand_in)
-    stand_in.until("working")
-    for number in FOUR:
-        process.send_signal(number)
-    stand_in.until("notice", count=4)
+    send_all_four(process, stand_in)
     assert keeps_writing(workspace, "leader")
     assert process.poll() is None
     assert len(stand_in.all("cleanup-started")) == 1
@@ -63,10 +58,7 @@ def test_endless_cleanup_starts_and_never_ends(start: Start, stand_in: StandIn, 
 
 def test_deaf_notices_all_four_and_goes_on(start: Start, stand_in: StandIn, workspace: Path) -> None:
     process = start("deaf", to=stand_in)
-    stand_in.until("working")
-    for number in FOUR:
-        process.send_signal(number)
-    stand_in.until("notice", count=4)
+    send_all_four(process, stand_in)
     assert {said.facts["by"] for said in stand_in.all("notice")} == {number.name for number in FOUR}
     assert keeps_writing(workspace, "leader")
     assert process.poll() is None

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.stand_in import Make, StandIn, Start, keeps_writing, log_lines, pipe
+from tests.runner.stand_in import FOUR, Make, StandIn, Start, keeps_writing, log_lines, pipe
 
-FOUR = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 BEFORE_HANDLERS = ("--hold", "before-handlers")
 BEFORE_WORK = ("--hold", "before-work")
 

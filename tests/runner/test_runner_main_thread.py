@@ -6,9 +6,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.runner.stand_in import StandIn, Start, keeps_writing, pipe, state_of
+from tests.runner.stand_in import StandIn, Start, keeps_writing, pipe, send_all_four, state_of
 
-FOUR = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 HABIT = "main-thread-gone"
 
 
@@ -33,10 +32,7 @@ def test_its_first_thread_is_a_zombie_and_it_works_on(start: Start, stand_in: St
 
 def test_it_is_deaf(start: Start, stand_in: StandIn, workspace: Path) -> None:
     process = start(HABIT, to=stand_in)
-    stand_in.until("working")
-    for number in FOUR:
-        process.send_signal(number)
-    stand_in.until("notice", count=4)
+    send_all_four(process, stand_in)
     assert keeps_writing(workspace, "leader")
     assert process.poll() is None
 
