@@ -106,6 +106,7 @@ ROWS = (
         INCONCLUSIVE,
         header=TWICE,
         says=["put before the second press"],
+        spoilt=True,
     ),
     Row(
         "an outcome that is read once only",
