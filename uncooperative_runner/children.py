@@ -15,18 +15,23 @@ if TYPE_CHECKING:
 
     from uncooperative_runner.by_hand import Narrator
     from uncooperative_runner.habits import Child
+    from uncooperative_runner.lock import Lock
+    from uncooperative_runner.member import Arming
 
 ORPHANED_WITHIN_S = 10.0
 
 
-def start_child(row: Child, leader: Member) -> list[int]:
-    """Fork a child; its pid (by hand: the daemon's as well, and the partner's; otherwise of a daemon the one that forked it)."""
+def start_child(row: Child, leader: Member, lock: Lock | None) -> list[int]:
+    """Fork a child; its pid (by hand: the daemon's as well, and the partner's; otherwise of a daemon the one that forked it).
+
+    ``lock`` is the leader's, for a child that keeps it.
+    """
     reading, writing = os.pipe() if leader.is_by_hand else (-1, -1)
     before = _Standing()
     pid = os.fork()
     if pid == 0:
         try:
-            _be_child(row, leader, before, writing)
+            _be_child(row, leader, before, writing, lock if row.keeps_lock else None)
         finally:
             os._exit(REFUSED_STATUS)
     if row.placement == "daemon":
@@ -49,10 +54,10 @@ class _Standing:
         self.outputs = [(status.st_dev, status.st_ino) for status in (os.fstat(1), os.fstat(2))]
 
 
-def _be_child(row: Child, leader: Member, before: _Standing, telling: int) -> None:
+def _be_child(row: Child, leader: Member, before: _Standing, telling: int, lock: Lock | None) -> None:
     leader.let_go()
     _take_place(row)
-    close_all_but(0, 1, 2, telling)
+    close_all_but(0, 1, 2, telling, *(lock_files() if lock else ()))
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0,) if row.keeps_output else (0, 1, 2):
         os.dup2(null, descriptor)
@@ -66,7 +71,7 @@ def _be_child(row: Child, leader: Member, before: _Standing, telling: int) -> No
         narrator.tell_pid()
     child = Member(row.role, leader.options, habit(row.manner), narrator)
     child.join(leader.attempt)
-    child.guarded(lambda: _work(row, child, before, trouble, telling))
+    child.guarded(lambda: _work(row, child, trouble, lambda: _arm(row, child, before, lock), telling))
 
 
 def _take_place(row: Child) -> None:
@@ -102,21 +107,22 @@ def _become_bare(row: Child, leader: Member, before: _Standing, telling: int) ->
         return error
 
 
-def _work(row: Child, child: Member, before: _Standing, trouble: Unarmed | None, telling: int) -> NoReturn:
+def _work(row: Child, child: Member, trouble: Unarmed | None, arm: Arming, telling: int) -> NoReturn:
     if trouble:
         raise trouble
     memory = bytearray(row.memory_bytes)
     memory[::4096] = b"\1" * len(memory[::4096])  # touched, or the kernel would give none
     if not row.partner:
-        child.work(lambda: _arm(row, child, before))
+        child.work(arm)
     from uncooperative_runner.respawner import Respawner
 
     respawner = Respawner(child, row.partner)
-    child.work(lambda: [*_arm(row, child, before), respawner.start(telling)], then=respawner.begin)
+    child.work(lambda: [*arm(), respawner.start(telling)], then=respawner.begin)
 
 
-def _arm(row: Child, child: Member, before: _Standing) -> list[dict[str, str]]:
-    place = {"habit": row.role, "proof": _prove_place(row, before)}
+def _arm(row: Child, child: Member, before: _Standing, lock: Lock | None) -> list[dict[str, str]]:
+    held = f"; {lock.prove()}" if lock else ""
+    place = {"habit": row.role, "proof": _prove_place(row, before) + held}
     if not row.is_worker:
         return [place]
     from uncooperative_runner.display import show
@@ -132,6 +138,11 @@ def close_all_but(*kept: int) -> None:
                 os.close(descriptor)
             except OSError:
                 continue  # not open; the one that listed the folder, say
+
+
+def lock_files() -> list[int]:
+    """The files beyond standard input and output: a lock of the wrapper's may be among them, as one that it passed on."""
+    return [descriptor for descriptor in open_descriptors() if descriptor > 2 and kind_of(descriptor) == "file"]
 
 
 def open_descriptors() -> list[int]:

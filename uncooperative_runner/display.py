@@ -33,21 +33,26 @@ def show(member: Member) -> list[dict[str, str]]:
         proven.append({"habit": "chatty", "proof": flood(member, first_line, first_line_out)})
     else:
         member.in_thread(lambda: _print_lines(member, first_line, first_line_out))
-    if plan.leaves_poison:
+    if plan.leaves_poison or plan.holds_lock:
         proven += _leave_poison(member, session, first_line_out)
     return proven
 
 
 def _leave_poison(member: Member, session: str, first_line_out: threading.Event) -> list[dict[str, str]]:
+    plan = member.options.plan
+    marker = poison.marker_of(member.options.token, member.attempt)
     why = poison.why_not_here(member.folder)
     if why:
         member.say("not-planted", why=why)
         return []
     try:
-        planted = poison.plant(member.folder, poison.marker_of(member.options.token, member.attempt))
+        planted = poison.plant(member.folder, marker) if plan.leaves_poison else []
     except OSError as error:
         raise Unarmed("poison", str(error)) from None
+    planted += poison.planted_flock(member.folder, marker) if plan.holds_lock else []
     member.say("planted", poison=planted, session=session or None)
+    if not plan.leaves_poison:
+        return []
     if not session:
         told = "not printed: it is silent"
     else:

@@ -34,18 +34,21 @@ class Child:
         *,
         manner: str = "deaf",
         keeps_output: bool = False,
+        keeps_lock: bool = False,
         is_worker: bool = False,
         is_bare: bool = False,
         partner: str = "",
         memory_bytes: int = 0,
     ) -> None:
-        """``keeps_output``: it holds the leader's stdout and stderr. ``is_worker``: it prints, and leaves poison, in the leader's
-        stead. ``is_bare``: started by exec, without environment or descriptors. ``partner``: the role that it starts, and starts again.
+        """``keeps_output``: it holds the leader's stdout and stderr. ``keeps_lock``: it holds a lock that the leader took.
+        ``is_worker``: it prints, and leaves poison, in the leader's stead. ``is_bare``: started by exec, without environment or
+        descriptors. ``partner``: the role that it starts, and starts again.
         """
         self.role = role
         self.placement = placement
         self.manner = manner
         self.keeps_output = keeps_output
+        self.keeps_lock = keeps_lock
         self.is_worker = is_worker
         self.is_bare = is_bare
         self.partner = partner
@@ -66,11 +69,14 @@ class Habit:
         is_silent: bool = False,
         is_chatty: bool = False,
         leaves_poison: bool = False,
+        writes_mapped: bool = False,
         stops_itself: bool = False,
         ends_itself: bool = False,
         loses_main_thread: bool = False,
     ) -> None:
-        """``but_at``: what it does at these notices instead, by the name of the signal or "input ended"."""
+        """``but_at``: what it does at these notices instead, by the name of the signal or "input ended". ``writes_mapped``: the leader
+        opens nothing by path for its work, once it works.
+        """
         self.name = name
         self.sentence = sentence
         self.at_notice = at_notice
@@ -79,6 +85,7 @@ class Habit:
         self.is_silent = is_silent
         self.is_chatty = is_chatty
         self.leaves_poison = leaves_poison
+        self.writes_mapped = writes_mapped
         self.stops_itself = stops_itself
         self.ends_itself = ends_itself
         self.loses_main_thread = loses_main_thread
@@ -135,8 +142,14 @@ HABITS: tuple[Habit, ...] = (
     Habit("silent", "prints nothing", is_silent=True),
     Habit("chatty", "floods stdout and stderr, up to 64 MB each", is_chatty=True),
     Habit("frozen", "stops itself (SIGSTOP) once it works", stops_itself=True),
+    Habit("mapped-writer", "deaf; writes only through a mapping and a descriptor opened before", "nothing", writes_mapped=True),
     Habit("ends-itself", "ends with status 0 after 0.25 s of work", ends_itself=True),
     Habit("poison", "leaves files in a marked workspace, and a session id, that the next run must not find", leaves_poison=True),
+    Habit(
+        "lock-holder",
+        "locks a file in a marked workspace (flock), and a deaf child holds that lock on after it",
+        children=(Child("lock-holder", keeps_lock=True),),
+    ),
     Habit(
         "main-thread-gone",
         "deaf; its main thread has ended while another one works on (for the plugin's own tests)",
@@ -172,11 +185,16 @@ class Plan:
         self.is_silent = any(row.is_silent for row in rows)
         self.is_chatty = any(row.is_chatty for row in rows)
         self.leaves_poison = any(row.leaves_poison for row in rows)
+        self.holds_lock = any(child.keeps_lock for child in self.children)
         self.stops_itself = any(row.stops_itself for row in rows)
         self.ends_itself = any(row.ends_itself for row in rows)
         self.loses_main_thread = any(row.loses_main_thread for row in rows)
         if self.is_silent and self.is_chatty:
             raise BadHabits("the habits silent and chatty contradict each other: one prints nothing, the other floods")
+        if self.manner.writes_mapped and not self.leader_works:
+            raise BadHabits(
+                f"the habits {self.manner.name} and launcher contradict each other: one works in the leader, the other does not"
+            )
 
     def partner_of(self, role: str) -> str:
         """The other one of two that start each other again; "" where it has none."""

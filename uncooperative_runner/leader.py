@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from uncooperative_runner.by_hand import Narrator
+    from uncooperative_runner.lock import Lock
     from uncooperative_runner.options import Options
 
 LOOK_S = 0.2
+OVERLAP_S = 0.3
 WORK_DONE_S = 0.25
 
 
@@ -70,8 +72,8 @@ def _go(leader: Member, order: str, narrator: Narrator | None) -> NoReturn:
     plan = leader.options.plan
     found = poison.find(leader.folder, leader.attempt)
     leader.say("found", looked=True, poison=found, session=poison.carried_session(sys.argv[1:], os.environ))
-    if order == "look":
-        _only_look(leader)
+    if order in ("look", "overlap"):
+        _only_look(leader, works=order == "overlap")
     pids = _start_children(leader)
     if narrator:
         _tell_how_to_end(narrator, [os.getpid(), *pids], leader.options.deadline_s)
@@ -94,18 +96,32 @@ def _work(leader: Member) -> NoReturn:
 
 
 def _start_children(leader: Member) -> list[int]:
-    if not leader.options.plan.children:
+    plan = leader.options.plan
+    if not plan.children:
         return []
     from uncooperative_runner.children import start_child
 
-    return [pid for row in leader.options.plan.children for pid in start_child(row, leader)]
+    lock: Lock | None = None
+    if plan.holds_lock:
+        from uncooperative_runner.lock import take
+
+        lock = take(leader.folder, poison.marker_of(leader.options.token, leader.attempt))
+    return [pid for row in plan.children for pid in start_child(row, leader, lock)]
 
 
-def _only_look(leader: Member) -> NoReturn:
-    """Nothing but the report: whoever asked wants to know what a run would find, and no run."""
+def _only_look(leader: Member, *, works: bool) -> NoReturn:
+    """Nothing but the report: whoever asked wants to know what a run would find, and no run.
+
+    ``works``: beside an earlier run that is alive it writes as a run would, for a moment, so that it shows what comes of two at once.
+    """
+    until_s = time.monotonic() + (OVERLAP_S if works else LOOK_S)
+    if works:
+        leader.write_what_can_be()
     leader.say("working", armed=[])
     leader.in_thread(leader.listen)
-    time.sleep(LOOK_S)
+    if works:
+        leader.write_until(until_s)
+    time.sleep(max(0.0, until_s - time.monotonic()))
     leader.leave(0, "has looked")
 
 
@@ -134,6 +150,8 @@ def _arm(leader: Member) -> list[dict[str, str]]:
         from uncooperative_runner.another import prove_can_start
 
         proven.append({"habit": plan.manner.name, "proof": prove_can_start(plan.manner.name)})
+    if plan.manner.writes_mapped:
+        proven.append({"habit": plan.manner.name, "proof": leader.write_mapped()})
     if plan.stops_itself:
         if os.getpid() == 1:
             raise Unarmed("frozen", "the first process of a PID namespace cannot be stopped from inside, pid_namespaces(7)")

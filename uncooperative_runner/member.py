@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from uncooperative_runner.by_hand import Narrator
     from uncooperative_runner.habits import Habit
+    from uncooperative_runner.mapped import MappedLog
     from uncooperative_runner.options import Options
 
     Arming = Callable[[], "list[dict[str, str]]"]
@@ -41,7 +42,7 @@ class Member:
         self.manner = manner
         self.attempt = ""
         self.folder = folder or _own_folder()
-        self._log = WorkLog(self.folder, role)
+        self._log: WorkLog | MappedLog = WorkLog(self.folder, role)
         self._narrator = narrator
         self._lifeline: wire.Lifeline | None = None
         self._guard: socket.socket | None = None
@@ -91,7 +92,7 @@ class Member:
         os._exit(status)
 
     def join(self, attempt: str | None, **facts: object) -> str:
-        """Say hello and be told what for: "work" or "look". Ends the process if it is refused or nobody answers."""
+        """Say hello and be told what for: "work", "look" or "overlap". Ends the process if it is refused or nobody answers."""
         lifetime.arm_alarm(self.options.deadline_s)
         may_wait = self.is_by_hand or "held" in facts  # and be stopped meanwhile
         if may_wait:
@@ -218,6 +219,35 @@ class Member:
         self.say("notice", by=by, from_pid=pid, from_uid=uid)
         self._notices.append(by)
         self._woken.set()
+
+    def write_mapped(self) -> str:
+        """From now on write through a mapping and a descriptor, and open nothing by path; what was proven, in words.
+
+        Raises:
+            Unarmed: they cannot be had, or what is written so is not in the files.
+        """
+        from uncooperative_runner.mapped import MappedLog
+
+        try:
+            self._log = log = MappedLog(self.folder, f"{self.options.token} {self.attempt}")
+            return log.prove()
+        except OSError as error:
+            raise Unarmed(self.manner.name, str(error)) from None
+
+    def write_what_can_be(self) -> None:
+        """Write once; said if it is the first time. What cannot be written is left."""
+        try:
+            self._write()
+        except OSError:
+            return
+        if self._log.count == 1:
+            self.say("wrote", path=self._log.path, count=1)
+
+    def write_until(self, until_s: float) -> None:
+        """Write on as one that works does, until then (monotonic)."""
+        while time.monotonic() + WRITE_EVERY_S < until_s:
+            time.sleep(WRITE_EVERY_S)
+            self.write_what_can_be()
 
     def _write(self) -> None:
         self._log.write(f"{self.options.token} {self.attempt}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
-from tests.runner.stand_in import TOKEN, Make, StandIn, Start
+import pytest
+
+from tests.runner.stand_in import TOKEN, Make, StandIn, Start, keeps_writing, log_lines
 from uncooperative_runner import poison
 
 KINDS = [
@@ -93,6 +96,52 @@ def test_without_a_git_folder_there_is_no_lock_to_leave(start: Start, stand_in: 
     assert not (workspace / ".git").exists()
 
 
+def git(folder: Path, *words: str) -> str:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+    env = {**clean, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, **dict.fromkeys(names, "nobody")}
+    return subprocess.run(["git", *words], cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("is_relative", [False, True], ids=["absolute", "relative"])
+def test_a_linked_worktree_is_locked_where_its_index_is(
+    is_relative: bool, start: Start, make_stand_in: Make, stand_in: StandIn, workspace: Path
+) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("no git")
+    source = workspace.with_name("source")
+    source.mkdir()
+    mark(source, with_git=False)
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "first")):
+        git(source, *words)
+    git(source, "worktree", "add", "-q", "--detach", str(workspace))
+    folder = source / ".git" / "worktrees" / "workspace"
+    if is_relative:
+        (workspace / ".git").write_text("gitdir: ../source/.git/worktrees/workspace\n")
+    items = plant(start, stand_in)["poison"]
+    assert isinstance(items, list)
+    assert {"kind": "vcs-lock", "path": str(folder / "index.lock")} in items
+    assert [item["kind"] for item in items] == KINDS
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        git(workspace, "add", "-A")
+    assert "index.lock" in refused.value.stderr
+    assert found_by_a_look(start, make_stand_in)["poison"] == [{**item, "attempt": "a-1"} for item in items]
+    (workspace / "poison-read-only").chmod(0o755)
+    git(source, "worktree", "remove", "--force", str(workspace))
+    git(source, "worktree", "add", "-q", "--detach", str(workspace))
+    assert poison.find(str(workspace), "next-1") == []
+
+
+@pytest.mark.parametrize("text", ["gitdir: ../nowhere\n", "gitdir: \n", "not a gitdir\n", ""])
+def test_a_git_file_that_names_no_folder_is_no_lock_to_leave(text: str, start: Start, stand_in: StandIn, workspace: Path) -> None:
+    mark(workspace, with_git=False)
+    (workspace / ".git").write_text(text)
+    items = plant(start, stand_in)["poison"]
+    assert isinstance(items, list)
+    assert [item["kind"] for item in items] == [kind for kind in KINDS if kind != "vcs-lock"]
+    assert not list(workspace.parent.rglob("index.lock"))
+
+
 def test_poison_that_cannot_be_planted_leaves_it_unarmed(start: Start, stand_in: StandIn, workspace: Path) -> None:
     mark(workspace)
     (workspace / "poison.lock").mkdir()
@@ -119,6 +168,43 @@ def test_a_look_is_ended_by_a_word(start: Start, make_stand_in: Make) -> None:
     stand_in.until("working")
     stand_in.tell(process.pid, "end")
     assert process.wait(10) == 0
+
+
+def test_beside_a_run_that_is_alive_it_writes_for_a_moment(start: Start, make_stand_in: Make, stand_in: StandIn, workspace: Path) -> None:
+    mark(workspace)
+    first = start("deaf", "poison", to=stand_in)
+    stand_in.until("working")
+    beside = make_stand_in("go next-1 overlap")
+    process = start("deaf", "poison", "lock-holder", to=beside, stdout=subprocess.PIPE)
+    out, _ = process.communicate(timeout=10)
+    assert (process.returncode, out) == (0, b"")
+    beside.until("closed")
+    assert [said.what for said in beside.said] == ["hello", "found", "wrote", "working", "goodbye", "closed"]
+    assert {row["attempt"] for row in beside.until("found").facts["poison"]} == {"a-1"}
+    assert beside.until("goodbye").facts["at_s"] - beside.until("found").facts["at_s"] >= 0.3
+    wrote = beside.until("wrote").facts
+    assert (wrote["path"], wrote["count"]) == (str(workspace / "uncooperative-leader.log"), 1)
+    written = [words[2:4] for words in log_lines(workspace)]
+    assert 1 <= written.count(["next-1", str(process.pid)]) <= 6
+    assert keeps_writing(workspace, "leader")
+    assert written.count(["a-1", str(first.pid)]) > 0
+
+
+def test_beside_a_run_that_is_alive_it_is_ended_by_a_word(start: Start, make_stand_in: Make, workspace: Path) -> None:
+    stand_in = make_stand_in("go next-1 overlap")
+    process = start("deaf", to=stand_in)
+    stand_in.until("working")
+    stand_in.tell(process.pid, "end")
+    assert process.wait(10) == 0
+    assert log_lines(workspace)[0][2] == "next-1"
+
+
+def test_beside_a_run_that_is_alive_what_cannot_be_written_is_left(start: Start, make_stand_in: Make, workspace: Path) -> None:
+    (workspace / "uncooperative-leader.log").mkdir()
+    stand_in = make_stand_in("go next-1 overlap")
+    assert start("deaf", to=stand_in).wait(10) == 0
+    stand_in.until("closed")
+    assert [said.what for said in stand_in.said] == ["hello", "found", "working", "goodbye", "closed"]
 
 
 def test_the_session_id_is_the_first_line_printed(start: Start, stand_in: StandIn, workspace: Path) -> None:
