@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate
-from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member, said_at_s
+from pytest_cancelcontract.clauses.late_changes import LateChanges, Write, late_changes, stamp_of, wall_clock_steps
+from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, said_at_s
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import Observation
 
 ADVICE = "see every process of the run dead before the outcome is reported, and give a replacement a workspace of its own"
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A process's marks in an entry that changed after the handover; ``member`` is None where nobody known left them."""
-
-    path: str
-    member: Member | None
-    pid: str
-    lines: int
-    is_after_gone: bool
+RUNS_AT_MOST = 6
+"""How many runs of lines a message shows, of two attempts that wrote into one file; the history has more of them."""
 
 
 def check(facts: Facts) -> Finding:
     """Judge whether the run wrote after the handover.
 
-    A change accuses by the marks in it, and only a process that is proven to have been alive at the handover: what the wrapper
-    does with its own files, or with the whole workspace once everything is dead, is its own business.
+    A change accuses by the marks in it, or by who held the file while its contents changed, and only a process that is proven to have
+    been alive at the handover: what the wrapper does with its own files, or with the whole workspace once everything is dead, is its
+    own business.
     Returns:
-        inconclusive when the workspace was not watched from the handover to the end, or the runner's own word disagrees with it.
+        inconclusive when the workspace was not watched from the handover to the end, the wall clock was set meanwhile, or the runner's
+        own word disagrees with what was seen.
     """
     handover = f"{words.after_press(facts, facts.handover_s)}{_terms(facts)}"
     expected = f"the run changes nothing in or beside its workspace from the handover on, {handover}"
@@ -40,52 +32,41 @@ def check(facts: Facts) -> Finding:
         missing = facts.history.first("workspace", "missing")
         where = f": {missing.data.get('path')} was not there" if missing else ""
         return words.inconclusive(f"the workspace was never seen{where}", expected)
-    seen_by = f"workspace, by content and change time{_stamped(facts)}; process table; lifeline, {_told(facts)}"
-    if accused := late_writes(facts):
-        return Finding(Verdict.BROKEN, _describe(accused), expected, seen_by, _likely(facts, accused), ADVICE)
-    doubt = _doubt(facts)
+    ignored = _ignored(facts)
+    seen_by = f"workspace, by content and change time{_stamped(facts)}{ignored}; process table; lifeline, {_told(facts)}"
+    changes = late_changes(facts)
+    steps = wall_clock_steps(facts)
+    accused = [one for one in changes.accused if one.is_by_reading or not steps]
+    if accused:
+        return Finding(Verdict.BROKEN, _describe(facts, accused), expected, seen_by, _likely(facts, accused), ADVICE)
+    if steps:
+        by = words.several([words.seconds(one) for one in steps], ", ")
+        observed = f"the wall clock was set by {by} while the workspace was watched, so change times prove nothing"
+        return words.inconclusive(observed, expected, seen_by=seen_by, spoilt=True)
+    doubt = _doubt(facts, changes)
     if doubt:
         return words.inconclusive(doubt, expected, seen_by=seen_by, spoilt=_is_stamp_late(facts))
-    return Finding(Verdict.KEPT, _quiet(facts), expected, seen_by)
+    return Finding(Verdict.KEPT, _quiet(changes), expected, seen_by)
 
 
 def late_writes(facts: Facts) -> tuple[Write, ...]:
     """The writes that accuse: after the handover, by a process that was alive at it."""
-    stamp = _stamp(facts, "handover")
-    if stamp is None or stamp.at_s < facts.handover_s - ROUNDING_S:
-        return ()
-    return tuple(one for one in _writes(facts) if _is_alive(facts, one) and not one.is_after_gone)
+    return late_changes(facts).accused
 
 
-def _is_alive(facts: Facts, write: Write) -> bool:
-    return write.member in facts.first_run and facts.fate_at(write.member, facts.handover_s) is Fate.ALIVE
+# --- What keeps it from being kept ------------------------------------------------------------------------------------
 
 
-def _writes(facts: Facts) -> Iterator[Write]:
-    gone = _stamp(facts, "gone")
-    # A path is noted each time that it has changed again; its last row has it all.
-    rows = {str(row.data.get("path")): row.data for row in facts.history.of("workspace", "changed")}
-    for path, row in rows.items():
-        is_after_gone = gone is not None and int(row.get("ctime_ns") or 0) > int(gone.data.get("ctime_ns") or 0)
-        for writer in row.get("writers") or () if row.get("what") != "deleted" else ():
-            yield Write(path, _writer(facts, writer), str(writer.get("pid")), int(writer.get("count") or 0), is_after_gone)
-
-
-def _writer(facts: Facts, writer: Mapping[str, Any]) -> Member | None:
-    """Who left the mark: the pid as the process itself sees it, and the attempt, since pids are used again."""
-    mark = (str(writer.get("pid")), str(writer.get("attempt")))
-    return next((one for one in facts.members if (one.own_pid, one.attempt) == mark), None)
-
-
-def _doubt(facts: Facts) -> str:
+def _doubt(facts: Facts, changes: LateChanges) -> str:
     """Why the run cannot be acquitted, or nothing."""
-    strangers = [one.path for one in _writes(facts) if one.member is None]
-    if strangers:
-        return f"written after the handover by a process of the run that is not known: {words.several(strangers, ', ')}"
+    if changes.strangers:
+        return f"written after the handover by a process of the run that is not known: {words.several(changes.strangers, ', ')}"
+    if facts.history.first("clock", "lateness") is None:
+        return "the clock was not watched, so nobody can say that it was not set meanwhile"
     looks = [one for one in facts.history.of("workspace", "look") if one.data.get("moment") in {"gone", "end"}]
     fates = {one: facts.fate_at(one, facts.handover_s) for one in facts.first_run}
     living = [one for one, fate in fates.items() if fate not in {Fate.DEAD, Fate.DYING}]
-    stamp = _stamp(facts, "handover")
+    stamp = stamp_of(facts, "handover")
     if stamp is not None and stamp.at_s < facts.handover_s - ROUNDING_S:
         return f"the workspace was stamped for a handover {words.after_press(facts, stamp.at_s)}, of which no outcome tells"
     if not living and not facts.missing_roles:
@@ -95,37 +76,47 @@ def _doubt(facts: Facts) -> str:
     if not last:
         return "the workspace was not looked at after the handover"
     names = words.several([words.who(one) for one in living] + list(facts.missing_roles), ", ")
-    return _doubt_while_alive(facts, f"{names} may have been alive at the handover", exists=bool(last[-1].data.get("exists", True)))
+    exists = bool(last[-1].data.get("exists", True))
+    unread = _unread(facts, [one.subject for one in living])
+    return _doubt_while_alive(facts, changes, f"{names} may have been alive at the handover", exists=exists, unread=unread)
 
 
-def _doubt_while_alive(facts: Facts, who: str, *, exists: bool) -> str:
-    stamp = _stamp(facts, "handover")
+def _doubt_while_alive(facts: Facts, changes: LateChanges, who: str, *, exists: bool, unread: Sequence[str]) -> str:
+    stamp = stamp_of(facts, "handover")
     if stamp is None:
         return f"{who}, and no stamp tells what changed since"
     if not -ROUNDING_S <= stamp.at_s - facts.handover_s <= LOOK_WITHIN_S:
         return f"{who}, and the stamp was made {words.after_press(facts, stamp.at_s)}, so what changed in between is not known"
     if not exists:
         return f"{who}, and the workspace was taken away before it could be looked at"
-    if marked := [one.path for one in _writes(facts) if one.member in facts.first_run]:
-        return f"{who}, and left marks in {words.several(marked, ', ')}, of which it is not proven when they were made"
-    if told := _told_late(facts):
-        return f"{who} and says that it wrote ({told}), but no change was seen: the witnesses disagree"
+    if changes.ignored:
+        told = [f"{one.path} ({one.until.ignored})" for one in changes.ignored]
+        return f"{who}, and wrote where it is ignored: {words.several(told, ', ')}"
+    if changes.unproven:
+        return f"{who}, and left marks in {words.several(changes.unproven, ', ')}, of which it is not proven when they were made"
+    if untold := [path for path, is_known in changes.shared if not is_known]:
+        return f"{who}, and held {words.several(untold, ', ')} when it changed; who else holds it could not be told"
+    if changes.unseen:
+        paths = words.several(changes.unseen, ", ")
+        return f"{who}, and {paths} changed right after the handover, before the first look: nothing tells by whom"
+    if unread:
+        return f"{who}, and the files that {words.several(unread, ', ')} held could not be read"
+    if told_late := _told_late(facts):
+        return f"{who} and says that it wrote ({told_late}), but no change was seen: the witnesses disagree"
     return ""
+
+
+def _unread(facts: Facts, living: Sequence[str]) -> list[str]:
+    """Processes of which it could not be seen what they hold."""
+    looks = [one for one in facts.history.of("workspace", "look") if one.at_s >= facts.handover_s - ROUNDING_S]
+    unread = [str(subject) for one in looks for subject in one.data.get("unread") or ()]
+    return [f"pid {subject.partition(':')[0]}" for subject in dict.fromkeys(unread) if subject in living]
 
 
 def _is_stamp_late(facts: Facts) -> bool:
     """The machine was too slow to make the stamp at the handover."""
-    stamp = _stamp(facts, "handover")
+    stamp = stamp_of(facts, "handover")
     return stamp is not None and stamp.at_s - facts.handover_s > LOOK_WITHIN_S
-
-
-def _stamp(facts: Facts, moment: str) -> Observation | None:
-    return next((one for one in facts.history.of("workspace", "stamp") if one.data.get("moment") == moment), None)
-
-
-def _stamped(facts: Facts) -> str:
-    stamp = _stamp(facts, "handover")
-    return f" against a stamp made {words.after_press(facts, stamp.at_s)}" if stamp else ", without a stamp"
 
 
 def _told_late(facts: Facts) -> str:
@@ -142,19 +133,61 @@ def _told_late(facts: Facts) -> str:
     return words.several(late)
 
 
+# --- Words ------------------------------------------------------------------------------------------------------------
+
+
+def _describe(facts: Facts, accused: Sequence[Write]) -> str:
+    stamp = stamp_of(facts, "handover")
+    told = [f"{one.path} by {words.who(one.member) if one.member else one.pid} ({_how(one)}{_when(one, stamp)})" for one in accused]
+    return f"changed after the handover: {words.several(told)}{_in_turn(accused)}"
+
+
+def _how(write: Write) -> str:
+    if write.how:
+        return f"which holds it by a {write.how}, and nobody else does"
+    return f"{write.lines} line{'' if write.lines == 1 else 's'}"
+
+
+def _when(write: Write, stamp: Observation | None) -> str:
+    """``", 0.05 s to 2.3 s after the handover"``, as the file system's own clock has it, or as the looks do."""
+    if stamp is None:
+        return ""
+    span = write.span(stamp)
+    first, last = words.seconds(max(0.0, span.earliest_s)), words.seconds(max(0.0, span.latest_s))
+    return f", {first if first == last else f'{first} to {last}'} after the handover"
+
+
+def _in_turn(accused: Sequence[Write]) -> str:
+    """Two runs at work in one file, as their lines stand in it."""
+    for one in accused:
+        if runs := one.until.rows("order"):
+            told = [f"{run.get('count')} by {run.get('attempt')} (pid {run.get('pid')})" for run in runs[:RUNS_AT_MOST]]
+            more = ", and so on" if len(runs) > RUNS_AT_MOST else ""
+            return f"; two attempts wrote into {one.path} in turn: {', '.join(told)}{more}"
+    return ""
+
+
+def _quiet(changes: LateChanges) -> str:
+    paths = sorted({one.path for one in changes.all})
+    others = f"; {len(paths)} changes that are not the living run's: {words.several(paths, ', ')}" if paths else ""
+    shared = [path for path, _ in changes.shared]
+    held = f"; held by others too, and so nobody's: {words.several(shared, ', ')}" if shared else ""
+    return f"no write of the run after the handover{others}{held}"
+
+
+def _stamped(facts: Facts) -> str:
+    stamp = stamp_of(facts, "handover")
+    return f" against a stamp made {words.after_press(facts, stamp.at_s)}" if stamp else ", without a stamp"
+
+
 def _told(facts: Facts) -> str:
     return _told_late(facts) or "no later write told"
 
 
-def _describe(accused: tuple[Write, ...]) -> str:
-    marks = [f"{one.path} by {words.who(one.member) if one.member else one.pid} ({one.lines} lines)" for one in accused]
-    return f"changed after the handover: {words.several(marks)}"
-
-
-def _quiet(facts: Facts) -> str:
-    rows = {str(row.data.get("path")) for row in facts.history.of("workspace", "changed")}
-    others = f"; {len(rows)} changes that are not the living run's: {words.several(sorted(rows), ', ')}" if rows else ""
-    return f"no write of the run after the handover{others}"
+def _ignored(facts: Facts) -> str:
+    opened = facts.history.first("workspace", "opened")
+    patterns = [str(one) for one in (opened.data.get("ignore") if opened else None) or ()]
+    return f", leaving out {words.several(patterns, ', ')} (ignore)" if patterns else ""
 
 
 def _terms(facts: Facts) -> str:
@@ -163,7 +196,7 @@ def _terms(facts: Facts) -> str:
     return f" ({words.numbers(facts.terms, 'early')}; the deadline if that comes first)"
 
 
-def _likely(facts: Facts, accused: tuple[Write, ...]) -> str:
+def _likely(facts: Facts, accused: Sequence[Write]) -> str:
     names = words.several(sorted({words.who(one.member) for one in accused if one.member}), ", ")
     until = "reported as over" if facts.report is not None and facts.handover_s < facts.deadline_s else "past its deadline"
     return f"{names} was still alive when the run was {until}"

@@ -1,22 +1,20 @@
-"""Looks at a workspace: which entries there are, which changed since a stamp on the same file system, and whose marks they bear.
+"""Looks at a workspace: which entries there are in it and beside it; and a stamp on the same file system, for what has changed since.
 
 Change times (``ctime``) are compared with the stamp's and never with a clock: programs can set an ``mtime``, nobody sets a ``ctime``.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import gc
 import os
 import stat
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
-READ_AT_MOST = 4 * 1024 * 1024
-"""How much of a changed file is read, in bytes, from its end: marks are in what was added last."""
 OWN_PREFIX = "uncooperative-"
 MARK = b"uncooperative "
 
@@ -24,60 +22,113 @@ MARK = b"uncooperative "
 class Entry(NamedTuple):
     """One name in a workspace, as lstat(2) gives it. A tuple, since a hundred thousand of them are made in a look."""
 
-    size: int
-    ctime_ns: int
-    inode: int
     mode: int
+    inode: int
+    device: int
+    links: int
+    uid: int
+    gid: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What the file system calls it, whatever names it has."""
+        return self.device, self.inode
+
+    @property
+    def is_file(self) -> bool:
+        """An ordinary file, whose contents can be read."""
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def is_folder(self) -> bool:
+        """A folder, and no link to one."""
+        return stat.S_ISDIR(self.mode)
 
 
-def _entry(status: os.stat_result) -> Entry:
-    return Entry(status.st_size, status.st_ctime_ns, status.st_ino, status.st_mode)
+def entry_of(status: os.stat_result) -> Entry:
+    """A status as an entry. Its first seven fields are the first seven here, and one slice costs less than seven looks-up."""
+    return tuple.__new__(Entry, (*status[:7], status.st_mtime_ns, status.st_ctime_ns))
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All entries below a folder (and the run's own beside it), by path; ``exists`` is False where the folder is gone."""
+    """All entries by path: the folder itself, all below it, and what is looked at beside it; ``exists`` is False where it is gone."""
 
     entries: Mapping[str, Entry]
     exists: bool
     took_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One entry that is not as it was at the stamp, with the marks that were added to it since."""
-
-    path: str
-    beside: bool
-    what: str
-    ctime_ns: int
-    size: int
-    sha256: str
-    writers: tuple[tuple[int, str, int], ...] = field(default=())
-
-    def as_dict(self) -> dict[str, Any]:
-        """The change as JSON-shaped data."""
-        writers = [{"pid": pid, "attempt": attempt, "count": count} for pid, attempt, count in self.writers]
-        return {
-            "path": self.path,
-            "beside": self.beside,
-            "what": self.what,
-            "ctime_ns": self.ctime_ns,
-            "size": self.size,
-            "sha256": self.sha256,
-            "writers": writers,
-        }
+def is_the_runs_name(name: str) -> bool:
+    """A name that only the runner gives: all that is looked at in a parent folder that may be anybody's."""
+    return name.startswith(OWN_PREFIX)
 
 
-def look(folder: str) -> Look:
-    """Walk the folder and the run's own names beside it; entries that vanish meanwhile are left out."""
+def look(folder: str, watches_beside: Callable[[str], bool] = is_the_runs_name) -> Look:
+    """Walk the folder, and take the names beside it that are watched; entries that vanish meanwhile are left out."""
     began = time.monotonic()
     entries: dict[str, Entry] = {}
-    exists = os.path.isdir(folder)
-    _walk(folder, entries)
-    for name, entry in _beside(folder):
-        entries[name] = entry
+    try:
+        status = os.stat(folder)
+    except OSError:
+        status = None
+    exists = status is not None and stat.S_ISDIR(status.st_mode)
+    if status is not None:
+        entries[folder.rstrip("/")] = entry_of(status)
+    with _uncollected():
+        _walk(folder, entries)
+    _look_beside(folder, watches_beside, entries)
     return Look(entries, exists, time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's collector, which would go over all entries again and again; none of them can be in a circle.
+
+    Of two looks at a time the second one leaves it as the first has it, who turns it on again.
+    """
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
+
+
+def _walk(folder: str, entries: dict[str, Entry]) -> None:
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                for item in found:
+                    try:
+                        status = item.stat(follow_symlinks=False)
+                    except OSError:
+                        continue
+                    # As entry_of, whose call alone would be a tenth of the walk.
+                    entries[item.path] = tuple.__new__(Entry, (*status[:7], status.st_mtime_ns, status.st_ctime_ns))
+                    if stat.S_ISDIR(status.st_mode):
+                        waiting.append(item.path)
+        except OSError:
+            continue
+
+
+def _look_beside(folder: str, watches: Callable[[str], bool], entries: dict[str, Entry]) -> None:
+    own = folder.rstrip("/")
+    try:
+        with os.scandir(os.path.dirname(own)) as items:
+            for item in items:
+                if item.path != own and watches(item.name):
+                    try:
+                        entries[item.path] = entry_of(item.stat(follow_symlinks=False))
+                    except OSError:
+                        continue
+    except OSError:
+        pass
 
 
 def remove_logs(folder: str, tokens: Collection[str]) -> None:
@@ -106,124 +157,53 @@ def _token_of(line: bytes) -> str:
     return words[1].decode("ascii", "replace") if line.startswith(MARK) and len(words) == 3 else ""
 
 
-def _walk(folder: str, entries: dict[str, Entry]) -> None:
-    waiting = [folder]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as found:
-                for item in found:
-                    try:
-                        status = item.stat(follow_symlinks=False)
-                    except OSError:
-                        continue
-                    entries[item.path] = _entry(status)
-                    if stat.S_ISDIR(status.st_mode):
-                        waiting.append(item.path)
-        except OSError:
-            continue
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment by a file system's own clock, in nanoseconds; ``is_fine`` where that clock ticks at every touch.
 
-
-def _beside(folder: str) -> list[tuple[str, Entry]]:
-    """The run's own names in the parent folder: the parent may be anybody's, so nothing else in it is looked at."""
-    parent = os.path.dirname(folder.rstrip("/"))
-    found = []
-    try:
-        with os.scandir(parent) as items:
-            for item in items:
-                if item.name.startswith(OWN_PREFIX):
-                    found.append((item.path, _entry(item.stat(follow_symlinks=False))))
-    except OSError:
-        pass
-    return found
-
-
-class Stamp:
-    """A file without a name on the workspace's file system, whose change time stands for a moment."""
-
-    def __init__(self, folder: str) -> None:
-        """Make the file, in the nearest existing folder at or above ``folder``.
-
-        Raises:
-            OSError: no file can be made there.
-        """
-        place = folder
-        while not os.path.isdir(place) and place != os.path.dirname(place):
-            place = os.path.dirname(place)
-        try:
-            self._file = os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except (OSError, AttributeError):
-            # Not every file system has files without a name.
-            handle, name = tempfile.mkstemp(dir=place, prefix=".cancelcontract-stamp-")
-            os.unlink(name)
-            self._file = handle
-
-    def touch(self) -> int:
-        """Set the change time to now, and return it in nanoseconds of that file system's clock."""
-        os.utime(self._file)
-        return os.fstat(self._file).st_ctime_ns
-
-    def close(self) -> None:
-        """Let the file go."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-
-def changes(before: Look, folder: str, stamp_ns: int, token: str) -> tuple[Look, list[Change]]:
-    """Look again, and list what differs from ``before`` and was changed after the stamp.
-
-    An entry with exactly the stamp's change time may be from just before it, and is not counted.
+    On others a tick takes milliseconds, and a change with the moment's very time may be from just before it.
     """
-    after = look(folder)
-    inside = folder.rstrip("/") + "/"
-    found = [
-        _change(path, entry, before.entries.get(path), path.startswith(inside), token)
-        for path, entry in after.entries.items()
-        if entry.ctime_ns > stamp_ns and entry != before.entries.get(path)
-    ]
-    found += [
-        Change(path, not path.startswith(inside), "deleted", 0, entry.size, "")
-        for path, entry in before.entries.items()
-        if path not in after.entries
-    ]
-    return after, found
+
+    ctime_ns: int
+    is_fine: bool = False
+
+    def is_before(self, ctime_ns: int) -> bool:
+        """Whether what changed then has certainly changed after the moment."""
+        return ctime_ns > self.ctime_ns or (self.is_fine and ctime_ns == self.ctime_ns)
 
 
-def _change(path: str, entry: Entry, before: Entry | None, inside: bool, token: str) -> Change:
-    if before is None:
-        what = "created"
-    elif before.size != entry.size or before.inode != entry.inode or stat.S_ISREG(entry.mode):
-        what = "content"
-    else:
-        what = "meta"
-    digest = ""
-    writers: tuple[tuple[int, str, int], ...] = ()
-    if stat.S_ISREG(entry.mode):
-        # Logs only grow, so what lies behind the size of before was added since; another inode is another file.
-        offset = before.size if before is not None and before.inode == entry.inode and before.size <= entry.size else 0
-        digest, writers = _read(path, offset, token)
-    return Change(path, not inside, what, entry.ctime_ns, entry.size, digest, writers)
+def stamp(folder: str) -> Moment:
+    """This moment by the clock of the folder's file system, told by a file without a name that is touched there and let go.
 
+    The file is made in the nearest existing folder at or above ``folder``. It is not kept open from one stamp to the next: that would
+    make the file system busy, and a wrapper may want to unmount it.
 
-def _read(path: str, offset: int, token: str) -> tuple[str, tuple[tuple[int, str, int], ...]]:
+    Raises:
+        OSError: no file can be made there.
+    """
+    place = folder
+    while not os.path.isdir(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    file = _nameless(place)
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - READ_AT_MOST))
-            content = file.read(READ_AT_MOST)
-            added = content[max(0, offset - max(0, size - READ_AT_MOST)) :]
-    except OSError:
-        return "", ()
-    return hashlib.sha256(content).hexdigest(), marks(added, token)
+        # Linux 6.13 and newer give a finer time to a file whose time was looked at, and no time before that one to any file afterwards.
+        # Three times that differ can be no chance of a coarse clock.
+        times = [_time_after_a_touch(file) for _ in range(3)]
+    finally:
+        os.close(file)
+    return Moment(times[-1], is_fine=times[0] < times[1] < times[2])
 
 
-def marks(content: bytes, token: str) -> tuple[tuple[int, str, int], ...]:
-    """Who of the run wrote these lines: ``(pid, attempt, lines)``; a line that was cut in front is nobody's."""
-    wanted = MARK + token.encode() + b" "
-    counted: Counter[tuple[int, str]] = Counter()
-    for line in content.split(b"\n"):
-        if line.startswith(wanted):
-            words = line.split()
-            if len(words) >= 5 and words[3].isdigit():
-                counted[int(words[3]), words[2].decode("ascii", "replace")] += 1
-    return tuple((pid, attempt, count) for (pid, attempt), count in sorted(counted.items()))
+def _nameless(folder: str) -> int:
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except (OSError, AttributeError):
+        # Not every file system has files without a name.
+        file, name = tempfile.mkstemp(dir=folder, prefix=".cancelcontract-stamp-")
+        os.unlink(name)
+        return file
+
+
+def _time_after_a_touch(file: int) -> int:
+    os.utime(file)
+    return os.fstat(file).st_ctime_ns

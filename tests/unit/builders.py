@@ -117,9 +117,9 @@ def returned(at_s: float, error: str | None = None, *, clean: bool = True, acted
     return saw("adapter", "cancel-returned", at_s, error=error, clean=clean, acted_at_s=acted_at_s)
 
 
-def pressed_again(at_s: float) -> Observation:
+def pressed_again(at_s: float, how: str = "adapter.cancel") -> Observation:
     """Cancel is pressed a second time."""
-    return saw("adapter", "pressed-again", at_s, how="adapter.cancel")
+    return saw("adapter", "pressed-again", at_s, how=how)
 
 
 def returned_again(at_s: float, error: str | None = None, **clean: bool) -> Observation:
@@ -360,3 +360,35 @@ class Row:
     def history(self, seen: Iterable[Observation] | None = None) -> History:
         """As a history, or what is left of it (``seen``)."""
         return history(self.seen if seen is None else seen, given=self.given, capabilities=self.capabilities, header=self.header)
+
+
+# --- What was seen of the workspace without a mark --------------------------------------------------------------------
+
+
+def held_change(
+    at_s: float, *roles: str, how: str = "mapping", others_hold: bool | None = False, by_reading: bool = True, **data: Any
+) -> Observation:
+    """A file without marks whose contents changed while these roles held it; by reading, no change time tells it."""
+    path = str(data.pop("path", f"{WORKSPACE}/state.db"))
+    span_s = data.pop("span", (at_s - 0.25, at_s)) if by_reading else None
+    row = changed(at_s, None, path=path, ctime_s=-0.5 if by_reading else at_s)
+    told = {
+        "holders": [{"subject": subject_of(role), "how": how} for role in roles],
+        "others_hold": others_hold,
+        "by_reading": by_reading,
+        "span_s": span_s and [PRESSED_S + one for one in span_s],
+        "sha256": "after",
+        "before_sha256": "before",
+    }
+    return Observation(row.at_s, row.witness, row.kind, row.subject, {**row.data, **told, **data})
+
+
+def between_stamp_and_look(at_s: float, role: str | None = None, **data: Any) -> Observation:
+    """An entry that changed between the handover's stamp and its look; with marks where they say themselves that they are later."""
+    row = changed(at_s, role, what="")
+    return Observation(row.at_s, row.witness, row.kind, row.subject, {**row.data, **data})
+
+
+def stepped(at_s: float, by_s: float = 3600.0) -> Observation:
+    """Somebody set the wall clock."""
+    return saw("clock", "stepped", at_s, by_s=by_s)

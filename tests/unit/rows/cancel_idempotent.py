@@ -71,7 +71,7 @@ ROWS = (
     Row("an error of which nobody knows what it is", twice(DEAF, error="boom"), INCONCLUSIVE, header=TWICE),
     Row(
         "pressed again when all is over, the call has its time from there",
-        plus(story(end=5.6), pressed_again(3.0), returned_again(4.9), answer(5.5, by="outcome")),
+        plus(story(end=5.6), pressed_again(3.0, "the test"), returned_again(4.9), answer(5.5, by="outcome")),
         KEPT,
         header=TWICE,
     ),
@@ -87,7 +87,7 @@ ROWS = (
         plus(
             without(story(reported=0.3, end=3.0), "outcome.answer"),
             *(answer(at_s, said, by="outcome") for at_s, said in ((0.3, "failed"), (0.4, "cancelled"), (2.4, "cancelled"))),
-            pressed_again(1.5),
+            pressed_again(1.5, "the test"),
             returned_again(1.6),
         ),
         KEPT,
@@ -106,6 +106,14 @@ ROWS = (
         INCONCLUSIVE,
         header=TWICE,
         says=["put before the second press"],
+        spoilt=True,
+    ),
+    Row(
+        "a second press that the machine made when all was over shows nothing",
+        plus(without(twice(DEAF), "adapter.pressed-again", "adapter.cancel-again-returned"), pressed_again(8.0), returned_again(8.1)),
+        INCONCLUSIVE,
+        header=TWICE,
+        says=["the second press came only then"],
         spoilt=True,
     ),
     Row(
