@@ -133,7 +133,8 @@ class CancelContract:
             raise earlier
         self._place.session.driver(adapter)  # what cannot be driven is refused here, in the test's own thread
         self._place.before(adapter)
-        return Order(self._key, self._place.scenario, self._place.request.terms, self._place.request.clauses)
+        asked = self._place.request
+        return Order(self._key, self._place.scenario, asked.terms, asked.clauses, asked.rules)
 
     def _conclude(self, result: DrillResult) -> DrillResult:
         __tracebackhide__ = True

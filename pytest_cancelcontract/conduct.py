@@ -20,6 +20,7 @@ from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.recorder.client import Recorder
 from pytest_cancelcontract.scenarios import Moment, Scenario
 from pytest_cancelcontract.terms import Terms
+from pytest_cancelcontract.workspace_rules import WorkspaceRules
 
 _NOT_JUDGED = (Verdict.NOT_COVERED, Verdict.NOT_APPLICABLE)
 
@@ -133,6 +134,7 @@ def conduct(
     wrapper: str | None = None,
     clauses: Collection[str] | None = None,
     lanes: Lanes | None = None,
+    rules: WorkspaceRules = WorkspaceRules(),  # noqa: B008 - frozen
     progress: Callable[[str, float], None] = lambda _stage, _at_most_s: None,
 ) -> DrillResult:
     """Run a drill and judge it.
@@ -153,7 +155,18 @@ def conduct(
     judged = [clause for clause in scenario.clauses if clauses is None or clause in clauses]
 
     def attempt(moment: Moment | None, number: int, path: Path) -> History:
-        run_drill(recorder, driver, scenario, terms, wrapper=wrapper, history=path, attempt=number, moment=moment, progress=progress)
+        run_drill(
+            recorder,
+            driver,
+            scenario,
+            terms,
+            wrapper=wrapper,
+            history=path,
+            attempt=number,
+            moment=moment,
+            rules=rules,
+            progress=progress,
+        )
         return load(path)
 
     def at(moment: Moment | None) -> DrillResult:

@@ -89,6 +89,21 @@ OPTIONS: tuple[OptionRow, ...] = (
     OptionRow(
         "jobs", "count", "N", "drills in flight at once, for the adapter of the fixture cancel_adapter (commands default to 4, others to 1)"
     ),
+    OptionRow(
+        "ignore",
+        "words",
+        "GLOB",
+        "changes of paths that match are not looked at, repeatable: relative to the workspace, * crosses folders, a folder covers what is "
+        "below it (default: none)",
+    ),
+    OptionRow(
+        "resume",
+        "text",
+        "allowed|never",
+        "whether the next start may build on what a run has left that ended by itself within the grace (default allowed); a killed run "
+        "may never be built on",
+        ("allowed", "never"),
+    ),
     OptionRow("report", "path", "FILE", "write a report; the file's name ends in .json"),
     OptionRow("history", "path", "DIR", "where the histories of the drills are kept (default .cancelcontract at the root)"),
     OptionRow("baseline", "path", "FILE", "not in this release", is_built=False),

@@ -19,12 +19,13 @@ from pytest_cancelcontract.finding import Level
 from pytest_cancelcontract.option_table import OPTIONS, TERM_ROWS, OptionRow
 from pytest_cancelcontract.scenarios import Scenario, UnknownScenario, by_id, select
 from pytest_cancelcontract.terms import TERM_NAMES, BadTerm, Terms, settle_terms
+from pytest_cancelcontract.workspace_rules import RULE_NAMES, BadRule, WorkspaceRules, settle_rules
 
 if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.command import CommandAdapter
 
 MARKER = "cancel_contract"
-MARKER_ARGUMENTS = (*TERM_NAMES, "scenarios", "clauses", "notice", "expected")
+MARKER_ARGUMENTS = (*TERM_NAMES, *RULE_NAMES, "scenarios", "clauses", "notice", "expected")
 DEFAULT_JOBS_COMMAND = 4
 DEFAULT_JOBS_OBJECT = 1
 JUDGED_WHEN_PROVEN = "bystander-unharmed"
@@ -100,6 +101,7 @@ class Request:
     terms: Terms
     clauses: tuple[str, ...] | None
     expected: Mapping[str, str]
+    rules: WorkspaceRules
 
 
 # ---------------------------------------------------------------------- the whole run
@@ -127,6 +129,7 @@ def read_settings(config: pytest.Config) -> Settings:
         is_run=run_settings(config) is not None,
     )
     settle(settings, {})
+    settle_workspace(settings, {})
     choose(settings, None, "")
     if settings.text("cancel_wrapper") is not None or settings.text("cancel_start") is not None:
         command_adapter(settings)
@@ -160,6 +163,25 @@ def settle(settings: Settings, closer: Mapping[str, tuple[object, str]]) -> Term
     try:
         return settle_terms({**found, **unknown})
     except BadTerm as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def settle_workspace(settings: Settings, closer: Mapping[str, tuple[object, str]]) -> WorkspaceRules:
+    """The rules for the workspace, by the same precedence as the terms: each comes whole from the nearest place that gives it.
+
+    Raises:
+        pytest.UsageError: a value is refused.
+    """
+    found: dict[str, tuple[object, str]] = {}
+    for name in RULE_NAMES:
+        given = settings.given.get(f"cancel_{name}")
+        if name in closer and not (given is not None and given.is_command_line):
+            found[name] = closer[name]
+        elif given is not None:
+            found[name] = (given.value, given.origin)
+    try:
+        return settle_rules(found)
+    except BadRule as error:
         raise pytest.UsageError(str(error)) from None
 
 
@@ -308,26 +330,30 @@ def request_of(item: pytest.Item, settings: Settings) -> Request:
     try:
         marked, expected = _merged(item)
         origin = "the marker cancel_contract"
-        terms = settle(settings, _terms_in(marked))
+        terms = settle(settings, _those(marked, TERM_NAMES))
+        rules = settle_workspace(settings, _those(marked, RULE_NAMES))
         clauses = _clauses(marked.get("clauses"))
         scenarios = choose(settings, _words(marked.get("scenarios"), "scenarios"), origin)
-        return Request(_judgeable(scenarios, clauses), terms, clauses, expected)
+        return Request(_judgeable(scenarios, clauses), terms, clauses, expected, rules)
     except pytest.UsageError as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
 
 
-def marked_terms(item: pytest.Item) -> dict[str, tuple[object, str]]:
-    """The terms that a test's markers give, with their origin.
+def settle_drill(item: pytest.Item, settings: Settings, given: Mapping[str, object]) -> tuple[Terms, WorkspaceRules]:
+    """What a drill runs by that a test makes itself: as the test's markers say, unless the call says otherwise.
 
     Raises:
-        pytest.UsageError: a marker is refused.
+        pytest.UsageError: an argument, or its value, is refused.
     """
     marked, _ = _merged(item)
-    return _terms_in(marked)
+    called = {name: (value, f"cancel_drill({name}=…)") for name, value in given.items()}
+    rules = {name: called.pop(name) for name in RULE_NAMES if name in called}
+    terms = settle(settings, {**_those(marked, TERM_NAMES), **called})
+    return terms, settle_workspace(settings, {**_those(marked, RULE_NAMES), **rules})
 
 
-def _terms_in(marked: Mapping[str, Any]) -> dict[str, tuple[object, str]]:
-    return {name: (value, f"marker {name}") for name, value in marked.items() if name in TERM_NAMES}
+def _those(marked: Mapping[str, Any], names: Collection[str]) -> dict[str, tuple[object, str]]:
+    return {name: (value, f"marker {name}") for name, value in marked.items() if name in names and value is not None}
 
 
 def _merged(item: pytest.Item) -> tuple[dict[str, Any], dict[str, str]]:

@@ -25,11 +25,11 @@ from pytest_cancelcontract.options import (
     MARKER,
     Settings,
     command_adapter,
-    marked_terms,
     read_settings,
     request_of,
     run_settings,
     settle,
+    settle_drill,
 )
 from pytest_cancelcontract.report import json_report, text
 from pytest_cancelcontract.report.listing import longest_s
@@ -230,13 +230,12 @@ class PytestSide:
         """What the fixture ``cancel_drill`` gives to one test: a maker of drills."""
         return functools.partial(self._drill, item)
 
-    def _drill(self, item: pytest.Item, scenario_id: str, /, **terms: object) -> Drill:
+    def _drill(self, item: pytest.Item, scenario_id: str, /, **settings: object) -> Drill:
         from pytest_cancelcontract.drill import Drill
         from pytest_cancelcontract.scenarios import by_id
 
         scenario = by_id(scenario_id)
-        marked = marked_terms(item)
-        settled = settle(self.settings, {**marked, **{name: (value, f"cancel_drill({name}=…)") for name, value in terms.items()}})
+        settled, rules = settle_drill(item, self.settings, settings)
         drill = Drill(
             self.session.recorder(),
             scenario,
@@ -245,6 +244,7 @@ class PytestSide:
             history=self.session.history_path(item.nodeid, scenario.id),
             progress=self.say(scenario, settled),
             rerun=self.rerun(item, None),
+            rules=rules,
         )
         item.stash.setdefault(_DRILLS, []).append(drill)
         return drill
@@ -300,7 +300,7 @@ class PytestSide:
         orders = []
         for other in self.ground.those_that_follow(item):
             request, scenario = other.callspec.params["cancel_contract"]  # type: ignore[attr-defined]
-            orders.append(Order(other.nodeid, scenario, request.terms, request.clauses))
+            orders.append(Order(other.nodeid, scenario, request.terms, request.clauses, request.rules))
         self.session.order_ahead(orders, adapter, jobs=jobs)
 
     def _close_shared(self, adapter: Adapter) -> None:

@@ -33,6 +33,7 @@ from pytest_cancelcontract.run import Run
 from pytest_cancelcontract.runner_path import RunnerPath
 from pytest_cancelcontract.scenarios import Scenario
 from pytest_cancelcontract.terms import Terms
+from pytest_cancelcontract.workspace_rules import WorkspaceRules
 
 LOOK_EVERY_S = 0.1
 """How often a waiting test looks for a line to print."""
@@ -53,6 +54,7 @@ class Order:
     scenario: Scenario
     terms: Terms
     clauses: tuple[str, ...] | None
+    rules: WorkspaceRules
 
 
 @dataclass(slots=True, eq=False)
@@ -228,6 +230,7 @@ class Session:
                 order.scenario,
                 order.terms,
                 clauses=order.clauses,
+                rules=order.rules,
                 history=self.history_path(order.key, order.scenario.id),
                 lanes=self._lanes,
                 progress=lambda text, at_most_s: job.said.put((text, at_most_s)),
