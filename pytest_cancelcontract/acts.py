@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from pytest_cancelcontract.adapters.driver import Answer, Call, Driver, Question, Returned
@@ -23,6 +23,8 @@ ASK_AGAIN_WITHIN_S = 5.0
 """How long the last question for the outcome may take; everything is over by then."""
 HELD_START_S = 2.0
 """How long a start may take while its runner is held; one that waits for the runner's work would wait for ever."""
+ENDS_ITSELF = ("ends-itself",)
+"""What a run does that only has to come up."""
 NOT_YET_S = 0.25
 """A ``wait`` for the outcome of a run that goes on is given up after so long."""
 
@@ -95,8 +97,16 @@ class Stage:
         answer = self._begin_start(second, tell=False).answer()
         self._forget_later(answer)
         self.under_way.note_restarted(answer.error)
-        if answer.error is None and not self.under_way.until_second_works():
-            self.under_way.note_not_restarted()
+        if answer.error is not None or not self.under_way.until_second_works():
+            self.under_way.note_not_restarted(answer.error, is_overdue=answer.is_overrun)
+            self._start_another_task()
+
+    def _start_another_task(self) -> None:
+        """See whether a task that nobody has killed comes up, where the killed one does not: then it is the killed one's leavings."""
+        self._progress("starts another task, since the same one did not come up again", self.terms.start_s)
+        if self.start_other("control", ENDS_ITSELF):
+            self.under_way.until("control-gone", self.terms.start_s, "waits until the other task has ended")
+        self.under_way.note_second_once_more()
 
     def until_ended(self) -> None:
         """Wait until the run has ended by itself and its outcome is known, where the adapter can tell one."""
@@ -113,9 +123,12 @@ class Stage:
 
     # ------------------------------------------------------------------ another run
 
-    def start_other(self, name: str) -> bool:
-        """Start another run, of a task of its own, and wait until it works; whether it came up is noted, and judged."""
-        other = self.under_way.another_run(name, self._scenario.other_habits)
+    def start_other(self, name: str, habits: Sequence[str] | None = None) -> bool:
+        """Start another run, of a task of its own, and wait until it works; whether it came up is noted, and judged.
+
+        ``habits`` are its runner's; by default those that the scenario gives to its other one.
+        """
+        other = self.under_way.another_run(name, self._scenario.other_habits if habits is None else habits)
         self.under_way.observe("adapter", "other-starting", run=name)
         answer = self._begin_start(other, tell=False).answer()
         self._forget_later(answer)

@@ -33,6 +33,7 @@ from pytest_cancelcontract.underway import (
     UnderWay,
     WrapperNotStarted,
 )
+from pytest_cancelcontract.workspace_rules import WorkspaceRules
 
 __all__ = ["Drill", "DrillError", "DrillMisused", "DrillSkipped", "EndedBeforePress", "RunnerNeverWorked", "WrapperNotStarted", "run_drill"]
 
@@ -55,6 +56,7 @@ def run_drill(
     history: Path,
     attempt: int = 1,
     moment: Moment | None = None,
+    rules: WorkspaceRules = WorkspaceRules(),  # noqa: B008 - frozen
     progress: Progress = _silent,
 ) -> Path:
     """Run one drill with an adapter and return the path of its history.
@@ -74,6 +76,7 @@ def run_drill(
         history=history,
         attempt=attempt,
         moment=moment,
+        rules=rules,
         progress=progress,
     )
     with contextlib.ExitStack() as handles, under_way:
@@ -151,13 +154,16 @@ class Drill:
         history: Path,
         progress: Progress = _silent,
         rerun: str = "",
+        rules: WorkspaceRules = WorkspaceRules(),  # noqa: B008 - frozen
     ) -> None:
         row = by_id(scenario) if isinstance(scenario, str) else scenario
         # The test may start the task again in any scenario, and what it finds then must have been planted before.
         self.scenario = replace(row, habits=(*row.habits, *(() if "poison" in row.habits else ("poison",))))
         self.terms = terms
         self.rerun = rerun
-        self._under_way = UnderWay(recorder, self.scenario, terms, wrapper=wrapper, capabilities=(), history=history, progress=progress)
+        self._under_way = UnderWay(
+            recorder, self.scenario, terms, wrapper=wrapper, capabilities=(), history=history, rules=rules, progress=progress
+        )
         self._driver: Driver | None = None
         self._handle: int | None = None
         self._history: History | None = None
@@ -234,7 +240,7 @@ class Drill:
             DrillError: it did not come up.
         """
         if "restarted" in self._done:
-            self._under_way.until_second_works()
+            self._until_second_works()
             return
         self._refuse("working", "until_working()", "was called already")
         self._under_way.observe("adapter", "started", took_s=None)
@@ -361,11 +367,16 @@ class Drill:
             yield
         except BaseException as error:
             self._under_way.note_restarted(one_line(error))
+            self._under_way.note_not_restarted(one_line(error))
             raise
         self._under_way.note_restarted(None)
         self._done.append("restarted")
         if not _is_on_loop():
-            self._under_way.until_second_works()
+            self._until_second_works()
+
+    def _until_second_works(self) -> None:
+        if not self._under_way.until_second_works():
+            self._under_way.note_not_restarted()
 
     async def _aside(self, work: Callable[[], None]) -> None:
         try:

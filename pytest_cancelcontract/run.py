@@ -42,7 +42,8 @@ class Run:
     ``id`` is unique; ``task_id`` is the same for a second run of the same task. ``argv`` is the runner's whole command line,
     ``env`` a complete environment. ``workspace`` is an offer, filled from ``source``; what counts is where the runner finds
     itself. ``source`` is a pristine git repository to build a workspace from, and is checked by hash after the drill.
-    ``time_limit`` and ``stall_after`` are seconds, to be handed to the platform.
+    ``time_limit``, ``stall_after``, ``lease`` and ``heartbeat_timeout`` are seconds, to be handed to the platform; None where the
+    terms have no value.
     """
 
     id: str
@@ -54,6 +55,8 @@ class Run:
     folder: Path
     time_limit: float
     stall_after: float | None = None
+    lease: float | None = None
+    heartbeat_timeout: float | None = None
     _spawn: Callable[[Sequence[str], Path, Mapping[str, str], str], Spawned] | None = field(default=None, repr=False, compare=False)
     _command: Callable[[Sequence[str], Path, Mapping[str, str], float], Ran] | None = field(default=None, repr=False, compare=False)
     _status: Callable[[Spawned, float], int | None] | None = field(default=None, repr=False, compare=False)

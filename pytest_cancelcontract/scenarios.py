@@ -139,6 +139,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("silent", ("polite", "silent"), AFTER_PRESS, "prints nothing, ends at the first notice", is_core=True),
     Scenario("chatty", ("polite", "chatty"), AFTER_PRESS, "floods both pipes, ends at the first notice"),
     Scenario("frozen", ("frozen",), AFTER_PRESS, "stops itself (SIGSTOP) once it works", is_deaf=True),
+    Scenario(
+        "mapped-writer",
+        ("mapped-writer",),
+        AFTER_PRESS,
+        "deaf, writes only through a mapping and a descriptor opened before",
+        is_deaf=True,
+    ),
     Scenario("cancel-twice", ("deaf",), ("cancel-idempotent", *AFTER_PRESS), "deaf", act=Act.CANCEL_TWICE, is_deaf=True),
     Scenario(
         "cancel-at-start",
@@ -168,9 +175,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("watched", ("deaf",), ("stays-ended",), "deaf", act=Act.CANCEL_THEN_WATCH, is_deaf=True),
     Scenario(
         "second-run",
-        ("deaf", "poison"),
+        ("deaf", "poison", "lock-holder"),
         ("fresh-start", "no-overlap"),
-        "deaf, leaves poison of every kind; the same task is started again",
+        "deaf, leaves poison of every kind, and a child that holds a lock; the same task is started again",
         act=Act.CANCEL_THEN_RESTART,
         is_core=True,
         is_deaf=True,

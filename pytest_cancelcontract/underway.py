@@ -21,6 +21,7 @@ from pytest_cancelcontract.recorder.plan import Plan
 from pytest_cancelcontract.run import Run
 from pytest_cancelcontract.scenarios import Act, Moment, Scenario
 from pytest_cancelcontract.terms import Terms
+from pytest_cancelcontract.workspace_rules import WorkspaceRules
 
 Progress = Callable[[str, float], None]
 """Told at each wait: what is waited for, and at most how many seconds."""
@@ -75,6 +76,7 @@ class UnderWay:
         history: Path,
         attempt: int = 1,
         moment: Moment | None = None,
+        rules: WorkspaceRules = WorkspaceRules(),  # noqa: B008 - frozen
         progress: Progress = lambda _stage, _at_most_s: None,
     ) -> None:
         self.terms = terms
@@ -90,7 +92,7 @@ class UnderWay:
         self._why = ""
         self._drill: OpenDrill | None = None
         self._capabilities = tuple(capabilities)
-        self._plan = _plan(scenario, terms, moment)
+        self._plan = _plan(scenario, terms, moment, rules)
         name = f"{scenario.id}-{secrets.token_hex(4)}"
         self._header = {
             "scenario": scenario.id,
@@ -102,6 +104,7 @@ class UnderWay:
             "act": str(scenario.act),
             **({"moment": str(moment)} if moment else {}),
             **({"may_not_start": True} if self._plan.may_not_start else {}),
+            **rules.as_dict(),
         }
 
     def __enter__(self) -> Self:
@@ -314,15 +317,26 @@ class UnderWay:
     def until_second_works(self) -> bool:
         """Wait until the second run has looked for what the first one left; False where it did not come in time."""
         self._progress("waits until the second run works", self.terms.start_s)
-        looked: int = self._wait("second-working-or-exited", self.terms.start_s).state["looked"]
-        return looked > 1
+        return bool(self._wait("second-working-or-exited", self.terms.start_s).state["second"]["looked"])
 
-    def note_not_restarted(self) -> None:
-        """Note why the second run did not come up, as far as its wrapper tells."""
-        got = self._wait_a_slice("second-working", time.monotonic())
-        wrapper = got.state["wrapper"]
-        ended = f"the wrapper ended with status {wrapper['status']}" if wrapper and wrapper["exited"] else "no runner said hello"
-        self.observe("adapter", "not-restarted", why=f"{ended}.{self.output_tail()}")
+    def note_not_restarted(self, error: str | None = None, *, is_overdue: bool = False) -> None:
+        """Note why the second run did not come up, as far as its wrapper, or the call that starts it, tells.
+
+        It was ``refused`` where the call raised or the wrapper ended with a status that is no success, and it may have ``said`` why.
+        ``is_overdue`` says that the error is the plugin's own: the call did not return in time.
+        """
+        second = self._wait_a_slice("second-working", time.monotonic()).state["second"]
+        ended = f"the wrapper ended with status {second['status']}" if second["exited"] else "no runner said hello"
+        has_raised = error is not None and not is_overdue
+        is_refused = has_raised or bool(second["exited"] and second["status"])
+        has_said = has_raised or bool(self._printed())
+        why = error or f"{ended}.{self.output_tail()}"
+        self.observe("adapter", "not-restarted", why=why, refused=is_refused, said=has_said)
+
+    def note_second_once_more(self) -> None:
+        """Note how the second run stands after all, when another task was tried in between."""
+        came = self._wait_a_slice("second-working", time.monotonic()).state["second"]["looked"]
+        self.observe("adapter", "second-at-last", came=came)
 
     def until_over(self) -> None:
         """Wait until everything is quiet, or the last limit has passed; then ask for the outcome once more."""
@@ -375,14 +389,18 @@ class UnderWay:
 
     def output_tail(self) -> str:
         """The end of what the wrapper printed, as lines to put below a message; ``""`` where the recorder did not start it."""
-        if self._drill is None or self._has_ended:
+        text = self._printed()
+        if text is None:
             return ""
-        with contextlib.suppress(RecorderFailed):
-            output = self._recorder.wait(self._drill, "working", at_most_s=0.0).state.get("output")
-            if output:
-                text = read_tail(Path(output))
-                return f"\nThe wrapper's output ends with:\n{text}" if text else "\nThe wrapper printed nothing."
-        return ""
+        return f"\nThe wrapper's output ends with:\n{text}" if text else "\nThe wrapper printed nothing."
+
+    def _printed(self) -> str | None:
+        """The end of what the newest wrapper printed; None where the recorder did not start it."""
+        if self._drill is not None and not self._has_ended:
+            with contextlib.suppress(RecorderFailed):
+                output = self._recorder.wait(self._drill, "working", at_most_s=0.0).state.get("output")
+                return read_tail(Path(output)) if output else None
+        return None
 
     def _exited_text(self, got: Awaited) -> str:
         ended_one = self._ended(got)
@@ -450,12 +468,13 @@ class UnderWay:
         return bool(wrapper and wrapper["status"] == 0) and "exit" not in self._capabilities
 
 
-def _plan(scenario: Scenario, terms: Terms, moment: Moment | None) -> Plan:
+def _plan(scenario: Scenario, terms: Terms, moment: Moment | None, rules: WorkspaceRules) -> Plan:
     """What the scenario's act asks of the recorder."""
     return Plan(
         hold=str(moment) if moment in {Moment.BEFORE_HANDLERS, Moment.BEFORE_WORK} else None,
         watch_s=terms.retry_s if scenario.act is Act.CANCEL_THEN_WATCH else 0.0,
         may_not_start=scenario.act is Act.CANCEL_AT_START,
+        ignore=rules.ignore,
     )
 
 

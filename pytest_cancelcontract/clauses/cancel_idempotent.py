@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_cancelcontract.clauses import calls, no_survivors, words
+from pytest_cancelcontract.clauses import calls, cancel_delivered, no_survivors, words
 from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts
 from pytest_cancelcontract.clauses.members import FIRST, Span
 from pytest_cancelcontract.clauses.outcome_reported import reference
@@ -12,6 +12,10 @@ from pytest_cancelcontract.finding import Finding, Verdict
 ADVICE = (
     "take the cancel down once, and let a second one change nothing: neither the escalation that is under way, nor whoever carries it out"
 )
+BY_THE_TEST = "the test"
+"""How a press is named that a test makes by itself."""
+AGAIN_WITHIN_S = 0.5
+"""The second press is made as soon as the first has arrived; a machine that lets it come later than this has shown another story."""
 
 
 def check(facts: Facts) -> Finding:
@@ -64,7 +68,21 @@ def _run(facts: Facts, again_s: float) -> Part:
     judged = no_survivors.check(facts)
     if judged.verdict is not Verdict.KEPT:
         return unclear(judged.observed, likely=judged.likely, advice=judged.advice or "see no-survivors", spoilt=judged.spoilt)
-    return kept(f"the run was gone {words.after_press(facts, facts.gone.latest_s)}")
+    gone = f"the run was gone {words.after_press(facts, facts.gone.latest_s)}"
+    if late_s := _pressed_too_late(facts):
+        text = f"{gone}, and the second press came only then, {words.seconds(late_s)} after the first had arrived"
+        return unclear(text, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
+    return kept(gone)
+
+
+def _pressed_too_late(facts: Facts) -> float:
+    """By how much the plugin missed the moment at which a second press can do harm; 0 where it did not. A test may press when it likes."""
+    again = facts.history.first("adapter", "pressed-again")
+    arrived = cancel_delivered.delivered(facts)
+    if again is None or again.data.get("how") == BY_THE_TEST or not arrived.is_closed or facts.gone.latest_s > again.at_s:
+        return 0.0
+    late_s = again.at_s - arrived.latest_s
+    return late_s if late_s > AGAIN_WITHIN_S else 0.0
 
 
 def _wrapper_killed(facts: Facts, again_s: float) -> str:

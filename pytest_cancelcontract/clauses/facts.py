@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from pytest_cancelcontract.clauses.members import BYSTANDER, FIRST, LOOK_WITHIN_S, NEXT, Member, Sight, Span, members_of, said_at_s
+from pytest_cancelcontract.clauses.members import BYSTANDER, CONTROL, FIRST, LOOK_WITHIN_S, NEXT, Member, Sight, Span, members_of, said_at_s
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL, History, Observation
 from pytest_cancelcontract.terms import Terms
 
@@ -238,6 +238,14 @@ class Facts:
     def next_run(self) -> tuple[Member, ...]:
         """The processes of the task that came after the cancelled one."""
         return tuple(one for one in self.members if one.run == NEXT)
+
+    @cached_property
+    def control_took_s(self) -> float | None:
+        """How long another task took from its start until it worked, where one was tried because the same one did not start again."""
+        starting = next((one for one in self.history.of("adapter", "other-starting") if one.data.get("run") == CONTROL), None)
+        leaders = [one for one in self.members if one.run == CONTROL and one.is_leader]
+        worked = [one.at_s for leader in leaders for one in leader.said if one.kind == "working"]
+        return min(worked) - starting.at_s if worked and starting is not None else None
 
     @cached_property
     def never_started(self) -> bool:

@@ -13,8 +13,8 @@ LOOK_WITHIN_S = 0.05
 """A look stands for the moment that it was asked for if it was begun no later than this. The recorder looks again for 10 ms
 at what is alive, and a busy test process hands its answer on a few switches of the interpreter lock late."""
 
-FIRST, BYSTANDER, NEXT = "first", "bystander", "next"
-"""The runs of a drill: the one that is cancelled, one beside it, and one that follows."""
+FIRST, BYSTANDER, NEXT, CONTROL = "first", "bystander", "next", "control"
+"""The runs of a drill: the one that is cancelled, one beside it, one that follows, and one that shows that another task would start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,6 +282,8 @@ class Recorder:
             folder=Path(got["folder"]),
             time_limit=terms.time_limit_s,
             stall_after=terms.stall_after_s,
+            lease=terms.lease_s,
+            heartbeat_timeout=terms.heartbeat_timeout_s,
             _spawn=spawn,
             _command=command,
             _status=status,

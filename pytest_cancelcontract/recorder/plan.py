@@ -18,12 +18,14 @@ class Plan:
     """``hold`` is the barrier that the leader waits at (as ``uncooperative_runner --hold``), None for none.
 
     ``watch_s`` is how long the world is watched after everything is quiet, where that is more than ``settle``. ``may_not_start``
-    says that a run which never comes up is an end like another.
+    says that a run which never comes up is an end like another. ``ignore`` are patterns of paths in the workspace that nobody wants
+    to hear of.
     """
 
     hold: str | None = None
     watch_s: float = 0.0
     may_not_start: bool = False
+    ignore: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-shaped."""
@@ -32,4 +34,4 @@ class Plan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
         """Read what :meth:`as_dict` wrote."""
-        return cls(**data)
+        return cls(**{**data, "ignore": tuple(data.get("ignore", ()))})

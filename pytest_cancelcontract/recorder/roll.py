@@ -34,13 +34,15 @@ class Member:
 class Attempt:
     """One leader's hello and what came with it, and of which run it is.
 
-    ``restarted`` where the drill had asked for the task to be started again; ``has_worked`` once all of its roles did at a time.
+    ``restarted`` where the drill had asked for the task to be started again, and ``overlaps`` if something of the first run was alive
+    then; ``has_worked`` once all of its roles did at a time.
     """
 
     id: str
     roles: list[str]
     restarted: bool
     run: str = FIRST
+    overlaps: bool = False
     has_looked: bool = False
     has_worked: bool = False
 
@@ -179,6 +181,14 @@ class Roll:
     def wrapper(self) -> Command | None:
         """The first run's newest wrapper, or None."""
         return next((one for one in reversed(self.commands) if one.is_wrapper and one.run == FIRST), None)
+
+    def second_wrapper(self) -> Command | None:
+        """The wrapper of the first run's restart, where the recorder started one."""
+        return next((one for one in self.commands if one.is_wrapper and one.run == FIRST and one.restarted), None)
+
+    def has_second_looked(self) -> bool:
+        """The task's second start came up, and has looked for what the first run left."""
+        return any(attempt.restarted and attempt.has_looked for attempt in self.attempts)
 
     def output(self) -> str:
         """The file with what the team's code printed: the wrapper's, or where the adapter lives in a process of its own, that one's."""

@@ -165,7 +165,7 @@ class Recorder:
             raise RuntimeError(f"cannot make the drill's folder {folder}: {error.args[0][0][2]}") from error
         except OSError as error:
             raise RuntimeError(f"cannot make the drill's folder {folder}: {error.strerror or error}") from error
-        workspace = WorkspaceWatch(journal, token, folder / "workspace")
+        workspace = WorkspaceWatch(journal, token, folder / "workspace", ignore=planned.ignore)
         watch = Watch(name, token, folder, journal, workspace, settled, header.get("capabilities", ()), planned)
         self._watches[name] = self._by_token[token] = watch
         return {

@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import process_table, stopped
+from pytest_cancelcontract.recorder import leavings, process_table, stopped
 from pytest_cancelcontract.recorder.barrier import Barrier
 from pytest_cancelcontract.recorder.clock import STEP_AT_LEAST_S, Lateness
 from pytest_cancelcontract.recorder.journal import Journal
@@ -22,7 +22,7 @@ from pytest_cancelcontract.recorder.lifeline import Lifeline
 from pytest_cancelcontract.recorder.over import Over
 from pytest_cancelcontract.recorder.plan import FIRST, Plan
 from pytest_cancelcontract.recorder.reaper import Held
-from pytest_cancelcontract.recorder.roll import Command, Member, Roll
+from pytest_cancelcontract.recorder.roll import Attempt, Command, Member, Roll
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
 from pytest_cancelcontract.terms import Terms
 
@@ -56,6 +56,7 @@ class Watch:
         self.reaped: list[Member] = []
         self.is_finished = False
         self._plan = plan
+        workspace.living = lambda: [one.held.identity for one in self._old()]
         self._barrier = Barrier(journal)
         self._over = Over(self.roll, terms, plan)
         self._covers(capabilities)
@@ -96,12 +97,19 @@ class Watch:
             self._start(self._look_patiently("second-hello"))
         elif role == "leader" and self.roll.is_first(attempt) and (trouble := self.workspace.open(message)):
             self.problem(trouble)
-        answer = f"go {attempt.id} {'look' if attempt.restarted else 'work'}"
+        answer = f"go {attempt.id} {self._errand(attempt)}"
         if message.get("held"):
             self._barrier.arrive(lifeline, answer, "before its first handler")
             answer = ""
         self.changed()
         return answer
+
+    def _errand(self, attempt: Attempt) -> str:
+        """What a leader is to do: a second run only looks, and writes a while where the first is alive, which shows both at it."""
+        if not attempt.restarted:
+            return "work"
+        attempt.overlaps = bool(self._old())
+        return "overlap" if attempt.overlaps else "look"
 
     def said(self, lifeline: Lifeline, message: Mapping[str, Any]) -> None:
         """Take a message of a process that has said hello."""
@@ -115,7 +123,7 @@ class Watch:
             self._start(self._stops(member))
         elif kind == "working":
             self._works(member)
-            if member.attempt.restarted:
+            if member.attempt.restarted and not member.attempt.overlaps:
                 lifeline.say("end")
         elif kind == "ready":
             self._barrier.arrive(lifeline, "work", "before it works")
@@ -188,11 +196,17 @@ class Watch:
             self._barrier.release("start does not return while the runner is held")
         elif kind == "other-judged":
             self.look("bystander")
+        elif kind == "not-restarted":
+            self._start(self._look_for_leavings())
 
     def problem(self, what: str) -> None:
         """Something that keeps the drill from proving anything, in words for a person."""
         self.problems.append(what)
         self.journal.add("drill", "problem", what=what)
+
+    def _old(self) -> list[Member]:
+        """Those of the first run that are not proven dead; what came with its second start is not of it."""
+        return [member for member in self.roll.alive() if not member.attempt.restarted]
 
     def was_late(self, seen: Lateness) -> None:
         """Note what the clock saw since the last time."""
@@ -209,7 +223,7 @@ class Watch:
 
     def state(self) -> dict[str, Any]:
         """How things stand, in the shape that the plugin's side documents."""
-        roll, wrapper, host = self.roll, self.roll.wrapper(), self.roll.host()
+        roll, wrapper, host, second = self.roll, self.roll.wrapper(), self.roll.host(), self.roll.second_wrapper()
         return {
             "working": roll.is_working(),
             "held": self.is_held(),
@@ -226,7 +240,7 @@ class Watch:
             "handed_over": self._handed_over,
             "stray": [stray for _, stray, _ in self._early if stray],
             "problems": list(self.problems),
-            "looked": sum(attempt.has_looked for attempt in roll.attempts),
+            "second": {"looked": roll.has_second_looked(), **(second.as_dict() if second else {"exited": False, "status": None})},
         }
 
     def _state_of(self, run: str) -> dict[str, Any]:
@@ -383,6 +397,14 @@ class Watch:
         self._note_look(moment, sights)
         return sights
 
+    async def _look_for_leavings(self) -> None:
+        """The second start has come to nothing: what of the first run stands in its way."""
+        living = [(member.held.identity, member.role) for member in self._old()]
+        self.journal.add("process-table", "locks", locks=await asyncio.to_thread(leavings.locks, living))
+        if (opened := self.workspace.opened) is not None:
+            left = await asyncio.to_thread(leavings.old_workspace, opened.folder, opened.inode, owner=opened.owner)
+            self.journal.add("workspace", "left", **left)
+
     async def _look_patiently(self, moment: str) -> None:
         """Look, and look again for a few milliseconds at what is alive: it may be on its way out."""
         at_s = time.monotonic()
@@ -533,7 +555,6 @@ class Watch:
         for task in self._tasks:
             task.cancel()
         self.journal.close()
-        self.workspace.close()
         self.changed()
 
 
@@ -551,6 +572,6 @@ _EVENTS: dict[str, Callable[[Watch], bool]] = {
     "wrapper-exited": lambda watch: watch.roll.wrapper_has_exited(restarted=watch.roll.is_restarting),
     "handover": lambda watch: watch._handed_over,
     "over": lambda watch: watch._over.is_over(),
-    "second-working": lambda watch: any(attempt.restarted and attempt.has_looked for attempt in watch.roll.attempts),
+    "second-working": lambda watch: watch.roll.has_second_looked(),
 }
 """What can be waited for, by name; the plugin's side says what each means."""

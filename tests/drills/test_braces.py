@@ -156,7 +156,7 @@ def _run(folder: Path, spawned: list[tuple[list[str], Path, dict[str, str]]], *,
         spawned.append((list(argv), cwd, dict(env)))  # type: ignore[call-overload]
         return Spawned(1, 2, folder / "output")
 
-    return Run("r1", "t1", RUNNER, {"PATH": "/bin"}, folder / "w", folder / "s", folder, 10.0, stall_after, spawn)
+    return Run("r1", "t1", RUNNER, {"PATH": "/bin"}, folder / "w", folder / "s", folder, 10.0, stall_after, _spawn=spawn)
 
 
 def test_without_a_workspace_word_the_wrapper_starts_in_the_workspace(tmp_path: Path) -> None:
