@@ -36,6 +36,7 @@ class Sample:
     in_every: Mapping[str, str]
     cells: Mapping[str, Mapping[str, str]]
     is_a_delay: bool
+    needs: tuple[str, ...]
 
     @property
     def is_kept(self) -> bool:
@@ -44,9 +45,8 @@ class Sample:
 
     @property
     def lacks(self) -> str:
-        """The interpreter that this machine does not have; empty where it does."""
-        interpreter = INTERPRETERS[self.file.suffix]
-        return "" if shutil.which(interpreter) else interpreter
+        """The interpreter, or another program that it needs, that this machine does not have; empty where it has all."""
+        return next((program for program in (INTERPRETERS[self.file.suffix], *self.needs) if not shutil.which(program)), "")
 
     def expected(self, scenario: Scenario) -> dict[str, str]:
         """``{clause: verdict}`` of what is not kept in this scenario, and of what is there though it is not elsewhere."""
@@ -100,6 +100,7 @@ def _sample(name: str, row: Mapping[str, Any], driven: Mapping[str, str]) -> Sam
         row.get("in_every", {}),
         row.get("not_kept", {}),
         row.get("is_a_delay", False),
+        tuple(row.get("needs", ())),
     )
 
 
