@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 TIMES ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help drill test check walk bench measure-terminators clean
+.PHONY: help drill test check walk bench measure-terminators measure-cleaning measure-temporal clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-22s%s\n", $$1, $$2}'
@@ -37,7 +37,7 @@ check: $(READY) ## format, lint, types, and the arrows between the rooms
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -q tests/unit/test_rooms.py
 
-walk: $(READY) ## every sample over every scenario (a thousand drills), TIMES times (1), with the cores overloaded four times over
+walk: $(READY) ## every sample over every scenario (fourteen hundred drills), TIMES times (1), with the cores overloaded four times over
 	$(BIN)/python -m pytest tests/walk --walk-all --walk-load --walk-jobs 12 --walk-times $(TIMES)
 
 bench: $(READY) ## the measurements, each beside what it is compared with
@@ -46,5 +46,11 @@ bench: $(READY) ## the measurements, each beside what it is compared with
 measure-terminators: $(READY) ## drill the terminators and launchers that people use, and write docs/measured/terminators.md
 	$(BIN)/python benchmarks/measure_terminators.py
 
+measure-cleaning: $(READY) ## drill ways to clean a killed run's workspace, and write docs/measured/cleaning.md (half a minute)
+	$(BIN)/python benchmarks/measure_cleaning.py
+
+measure-temporal: $(READY) ## drill activities under a real Temporal server, and write docs/measured/temporal.md (three minutes)
+	$(BIN)/python benchmarks/measure_temporal.py
+
 clean: ## remove what the other commands made
-	rm -rf $(VENV) .cancelcontract .terminators .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .cancelcontract .terminators .pytest_cache .mypy_cache .ruff_cache .hypothesis .walk
