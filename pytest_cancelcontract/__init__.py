@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.function import CallableAdapter
     from pytest_cancelcontract.adapters.hosting import Hosted
     from pytest_cancelcontract.adapters.protocol import Adapter, Outcome
+    from pytest_cancelcontract.adapters.temporal import TemporalAdapter, TemporalServer
     from pytest_cancelcontract.assertions import (
         ContractBroken,
         ContractInconclusive,
@@ -58,6 +59,8 @@ __all__ = [
     "Hosted",
     "Outcome",
     "Run",
+    "TemporalAdapter",
+    "TemporalServer",
     "Terms",
     "assert_bystander_unharmed",
     "assert_cancel_any_time",
@@ -95,6 +98,8 @@ _MODULES = {
     "Hosted": "adapters.hosting",
     "Outcome": "adapters.protocol",
     "Run": "run",
+    "TemporalAdapter": "adapters.temporal",
+    "TemporalServer": "adapters.temporal",
     "Terms": "terms",
 }
 

@@ -15,12 +15,14 @@ from pytest_cancelcontract.adapters.driver import Answer, Call, Driver, Question
 from pytest_cancelcontract.outcome_watch import ASK_EVERY_S, OutcomeWatch
 from pytest_cancelcontract.run import Run
 from pytest_cancelcontract.scenarios import Act, Scenario
-from pytest_cancelcontract.underway import OVER_SLACK_S, DrillError, DrillSkipped, Progress, UnderWay, WrapperNotStarted
+from pytest_cancelcontract.underway import OVER_SLACK_S, DrillError, DrillNotCovered, DrillSkipped, Progress, UnderWay, WrapperNotStarted
 
 FOREVER_S = 7 * 24 * 3600.0
 """The limit of a call that is ended by the end of its drill."""
 ASK_AGAIN_WITHIN_S = 5.0
 """How long the last question for the outcome may take; everything is over by then."""
+REFUSES_FOR_S = 0.5
+"""How long an engine that is lost still refuses, before it does not answer at all."""
 HELD_START_S = 2.0
 """How long a start may take while its runner is held; one that waits for the runner's work would wait for ever."""
 ENDS_ITSELF = ("ends-itself",)
@@ -113,6 +115,59 @@ class Stage:
         if self.under_way.watch is not None:
             self.under_way.watch.tell()
         self.under_way.until_ended()
+
+    # ------------------------------------------------------------------ what nobody presses
+
+    def disrupt(self, how: Literal["kill", "freeze"]) -> None:
+        """Kill or stop the wrapper itself; what was stopped is let go on when the drill ends.
+
+        Raises:
+            DrillNotCovered: nothing tells which process it is, or nothing stands above it.
+        """
+        if how == "freeze":
+            self._handles.callback(self._recover)
+        done = "killed" if how == "kill" else "stopped"
+        note = functools.partial(self.under_way.note_trigger, "disrupted", how=f"the wrapper is {done}")
+        answer = self._driver.begin(Question("disrupt", self._first, how=how), within_s=self.terms.call_s, before=note).answer()
+        self._refuse(answer, "the wrapper could not be disrupted")
+
+    def leave_alone(self) -> None:
+        """Do nothing from here on."""
+        self.under_way.note_trigger("left-alone", how="nothing")
+
+    def until_stuck(self) -> None:
+        """Wait until the runner makes no progress any more."""
+        self.under_way.until_wedged()
+
+    def lose_engine(self) -> None:
+        """Let the engine refuse, and a moment later not answer at all; it comes back when the drill ends."""
+        self._handles.callback(self._engine, "up")
+        answer = self._engine("refuse")
+        self._refuse(answer, "the engine could not be made to refuse")
+        self.under_way.note_trigger("engine-lost", how="the engine refuses, then does not answer")
+        self.under_way.pause(REFUSES_FOR_S)
+        self._refuse(self._engine("silent"), "the engine could not be made silent")
+
+    def note_heartbeats(self) -> None:
+        """Note when the engine had heartbeats, where the adapter knows and a limit is given."""
+        if self.terms.heartbeat_timeout_s is None or "heartbeats" not in self._driver.capabilities() or self._first < 0:
+            return
+        answer = self._driver.ask(Question("heartbeats", self._first), within_s=self.terms.call_s)
+        self.under_way.observe("engine", "heartbeats", at_s=answer.ended_s, moments=list(answer.moments), error=answer.error)
+
+    def _recover(self) -> None:
+        if "recover" in self._driver.capabilities():
+            self._driver.ask(Question("recover", self._first), within_s=self.terms.call_s)
+
+    def _engine(self, state: Literal["refuse", "silent", "up"]) -> Answer:
+        return self._driver.ask(Question("engine", self._first, how=state), within_s=self.terms.call_s)
+
+    @staticmethod
+    def _refuse(answer: Answer, what: str) -> None:
+        if answer.lacks:
+            raise DrillNotCovered(answer.lacks)
+        if answer.error is not None:
+            raise DrillError(f"{what}: {answer.error}")
 
     def refuse_misconfigured_press(self) -> None:
         """Refuse to judge where the press itself was never made, by a fault of the adapter's settings."""
@@ -285,6 +340,50 @@ def _cancel_then_next_task(stage: Stage) -> None:
         stage.ask_other("next", until_terminal=True)
 
 
+def _kill_wrapper(stage: Stage) -> None:
+    stage.start()
+    stage.until_working()
+    stage.disrupt("kill")
+    stage.until_over()
+
+
+def _freeze_wrapper(stage: Stage) -> None:
+    stage.start()
+    stage.until_working()
+    stage.disrupt("freeze")
+    stage.until_over()
+
+
+def _leave_alone(stage: Stage) -> None:
+    stage.start()
+    stage.until_working()
+    stage.leave_alone()
+    stage.until_over()
+
+
+def _leave_alone_then_restart(stage: Stage) -> None:
+    stage.start()
+    stage.until_working()
+    stage.leave_alone()
+    stage.restart()
+    stage.until_over()
+
+
+def _await_stall(stage: Stage) -> None:
+    stage.start()
+    stage.until_working()
+    stage.until_stuck()
+    stage.leave_alone()
+    stage.until_over()
+
+
+def _lose_engine(stage: Stage) -> None:
+    stage.start()
+    stage.until_working()
+    stage.lose_engine()
+    stage.until_over()
+
+
 ACTS: Mapping[Act, Callable[[Stage], None]] = {
     Act.CANCEL: _cancel,
     Act.CANCEL_THEN_RESTART: _cancel_then_restart,
@@ -293,6 +392,12 @@ ACTS: Mapping[Act, Callable[[Stage], None]] = {
     Act.CANCEL_AFTER_END: _cancel_after_end,
     Act.CANCEL_ONE_OF_TWO: _cancel_one_of_two,
     Act.CANCEL_THEN_NEXT_TASK: _cancel_then_next_task,
+    Act.KILL_WRAPPER: _kill_wrapper,
+    Act.FREEZE_WRAPPER: _freeze_wrapper,
+    Act.LEAVE_ALONE: _leave_alone,
+    Act.LEAVE_ALONE_THEN_RESTART: _leave_alone_then_restart,
+    Act.AWAIT_STALL: _await_stall,
+    Act.LOSE_ENGINE: _lose_engine,
     Act.CANCEL_THEN_WATCH: _cancel,  # how long is watched is in the recorder's plan of the drill
 }
 """How each act is done."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cancelcontract.adapters.driver import Driver
-from pytest_cancelcontract.contract import clauses_of, is_spoilt, judge, measure, verdict_of
-from pytest_cancelcontract.drill import run_drill
+from pytest_cancelcontract.contract import NOT_MEASURED, clauses_of, is_spoilt, judge, measure, not_covered, uncovered, verdict_of
+from pytest_cancelcontract.drill import DrillNotCovered, run_drill
 from pytest_cancelcontract.finding import Check, Finding, Level, Verdict, worst
 from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.recorder.client import Recorder
@@ -152,6 +152,8 @@ def conduct(
     """
     lanes = lanes or Lanes()
     wrapper = driver.name if wrapper is None else wrapper
+    if lacks := uncovered(scenario, driver.capabilities(), terms):
+        return _not_run(scenario, lacks, clauses, wrapper)
     judged = [clause for clause in scenario.clauses if clauses is None or clause in clauses]
 
     def attempt(moment: Moment | None, number: int, path: Path) -> History:
@@ -173,16 +175,25 @@ def conduct(
         path = history if moment is None or moment is scenario.moments[0] else history.with_name(f"{history.stem}.{moment}{history.suffix}")
         with lanes.shared():
             seen = attempt(moment, 1, path)
-        checks, attempts = judge(seen, clauses_of(seen, judged)), 1
+        checks, attempts = judge(seen, clauses_of(seen, judged, clauses)), 1
         if is_spoilt(checks):
             first_checks = checks
             progress("waits until it is alone, to run once more: the machine spoilt the first attempt", 0.0)
             with lanes.alone():
                 seen = attempt(moment, 2, path.with_name(f"{path.stem}.again{path.suffix}"))
-            checks, attempts = _keep_proven(judge(seen, clauses_of(seen, judged)), first_checks, path), 2
+            checks, attempts = _keep_proven(judge(seen, clauses_of(seen, judged, clauses)), first_checks, path), 2
         return DrillResult(scenario.id, verdict_of(checks), attempts, measure(seen), checks, str(seen.path), wrapper)
 
-    return _worst_of([at(moment) for moment in scenario.moments], scenario)
+    try:
+        return _worst_of([at(moment) for moment in scenario.moments], scenario)
+    except DrillNotCovered as lacking:
+        return _not_run(scenario, str(lacking), clauses, wrapper)
+
+
+def _not_run(scenario: Scenario, lacks: str, clauses: Collection[str] | None, wrapper: str) -> DrillResult:
+    """The result of a drill that the wrapper, as it is, cannot be put through."""
+    checks = not_covered(scenario, lacks, clauses)
+    return DrillResult(scenario.id, Verdict.NOT_COVERED, 0, dict(NOT_MEASURED), checks, "", wrapper)
 
 
 def _worst_of(results: Sequence[DrillResult], scenario: Scenario) -> DrillResult:

@@ -6,7 +6,7 @@ Pure: the same history gives the same checks on any machine, a year later.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,13 @@ from pytest_cancelcontract.clauses import (
     cancel_any_time,
     cancel_delivered,
     cancel_idempotent,
+    floor_holds,
     fresh_start,
     grace_bounded,
     grace_given,
+    heartbeat_ends,
+    heartbeat_steady,
+    lease_fenced,
     no_late_writes,
     no_overlap,
     no_survivors,
@@ -26,6 +30,7 @@ from pytest_cancelcontract.clauses import (
     outcome_not_success,
     outcome_reported,
     slot_reusable,
+    stall_detected,
     stays_ended,
     words,
 )
@@ -33,7 +38,7 @@ from pytest_cancelcontract.clauses.facts import Facts, act_of
 from pytest_cancelcontract.clauses.members import BYSTANDER, NEXT
 from pytest_cancelcontract.finding import Check, Finding, Level, Verdict, worst
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, History
-from pytest_cancelcontract.scenarios import SCENARIOS, by_id
+from pytest_cancelcontract.scenarios import SCENARIOS, Act, Scenario, Trigger, by_id
 from pytest_cancelcontract.terms import Terms
 
 LATER = "a later release of pytest-cancelcontract"
@@ -50,7 +55,8 @@ class ClauseRow:
 
     ``check`` is None for a clause that is not judged in this version. ``needs`` names the adapter's capabilities of which it
     takes one (none: it takes nothing), and ``lacks`` says that for people. ``habits`` are those of a runner of which one is
-    needed to show anything (none: any runner does), ``acts`` those of a drill (none: any act does). An act that cannot show it may
+    needed to show anything (none: any runner does), ``acts`` those of a drill (none: any act does), and ``term`` is the term without whose
+    value it promises nothing. An act that cannot show it may
     still disprove it.
     """
 
@@ -62,6 +68,7 @@ class ClauseRow:
     lacks: str = ""
     habits: tuple[str, ...] = ()
     acts: tuple[str, ...] = ()
+    term: str = ""
 
     def level_in(self, history: History) -> Level:
         """How firmly it is promised there: an exit status alone is no record of a cancel."""
@@ -72,6 +79,20 @@ class ClauseRow:
 def _outcome(id: str, promise: str, check: Callable[[Facts], Finding]) -> ClauseRow:
     return ClauseRow(id, Level.MUST, promise, check, OUTCOME_CAPABILITIES, OUTCOME_METHODS)
 
+
+def _heartbeat(id: str, level: Level, promise: str, check: Callable[[Facts], Finding]) -> ClauseRow:
+    return ClauseRow(id, level, promise, check, ("heartbeats",), "heartbeats(handle) in the adapter", term="heartbeat_timeout")
+
+
+HEARTBEATS = ("heartbeat-steady", "heartbeat-ends")
+"""The clauses that join wherever heartbeats were seen and the wrapper was let alone."""
+NEEDS = {
+    "disrupt": "disrupt(handle, how) in the adapter, or a command under which the wrapper can be told from its platform",
+    "limit": "a platform that is given the time limit: {time_limit} in the command, or disrupt(handle, how) in the adapter",
+    "stall": "{stall_after} in the command",
+    "engine": "engine(handle, state) in the adapter",
+}
+"""What a scenario may need of an adapter, in words for people."""
 
 CLAUSES: tuple[ClauseRow, ...] = (
     ClauseRow("cancel-delivered", Level.MUST, "a press reaches the run within `delivery`, as a notice or as force", cancel_delivered.check),
@@ -106,11 +127,31 @@ CLAUSES: tuple[ClauseRow, ...] = (
     ClauseRow("no-overlap", Level.MUST, "the next start waits until nothing of the last run is alive", no_overlap.check),
     ClauseRow("spend-stops", Level.MUST, "the provider's meter stands still `spend_within` after the handover"),
     ClauseRow("requests-closed", Level.SHOULD, "no request of the run is open at the provider after that"),
-    ClauseRow("floor-holds", Level.MUST, "the run ends by its time limit, also without its wrapper and without a cancel"),
-    ClauseRow("stall-detected", Level.MUST, "a run that makes no progress for `stall_after` is ended, though it is alive"),
-    ClauseRow("heartbeat-steady", Level.MUST, "heartbeats keep coming within `heartbeat_timeout` until the run is gone"),
-    ClauseRow("heartbeat-ends", Level.SHOULD, "heartbeats end with the run"),
-    ClauseRow("lease-fenced", Level.SHOULD, "a wrapper cut off from its engine for `lease` has stopped its run"),
+    ClauseRow(
+        "floor-holds",
+        Level.MUST,
+        "the run ends by its time limit, also without its wrapper and without a cancel",
+        floor_holds.check,
+        acts=("kill-wrapper", "freeze-wrapper", "leave-alone"),
+    ),
+    ClauseRow(
+        "stall-detected",
+        Level.MUST,
+        "a run that makes no progress for `stall_after` is ended, though it is alive",
+        stall_detected.check,
+        acts=("await-stall",),
+    ),
+    _heartbeat(
+        "heartbeat-steady", Level.MUST, "heartbeats keep coming within `heartbeat_timeout` until the run is gone", heartbeat_steady.check
+    ),
+    _heartbeat("heartbeat-ends", Level.SHOULD, "heartbeats end with the run", heartbeat_ends.check),
+    ClauseRow(
+        "lease-fenced",
+        Level.SHOULD,
+        "a wrapper cut off from its engine for `lease` has stopped its run",
+        lease_fenced.check,
+        acts=("lose-engine",),
+    ),
     ClauseRow(
         "bystander-unharmed",
         Level.MUST,
@@ -169,8 +210,10 @@ def judge(history: History, clauses: Collection[str] | None = None) -> tuple[Che
     return tuple(found)
 
 
-def clauses_of(history: History, wanted: Collection[str] | None = None) -> tuple[str, ...]:
-    """What this drill is judged by: ``wanted``, or what its scenario names, and what it disproved besides.
+def clauses_of(history: History, wanted: Collection[str] | None = None, chosen: Collection[str] | None = None) -> tuple[str, ...]:
+    """What this drill is judged by: ``wanted``, or what its scenario names, and what it shows besides.
+
+    Heartbeats are judged wherever they were seen, unless clauses were ``chosen`` and theirs are not among them.
 
     A wrapper whose cancel would have killed pytest breaks ``bystander-unharmed``, whatever the scenario was meant to show.
 
@@ -182,7 +225,31 @@ def clauses_of(history: History, wanted: Collection[str] | None = None) -> tuple
         has_killed_its_host = bystander_unharmed.host_death(Facts(history, Terms())) is not None
     except Exception:  # A history that cannot be read proves nothing; the clauses meet the same trouble, and show it.
         has_killed_its_host = False
-    return (*ids, *(["bystander-unharmed"] if has_killed_its_host and "bystander-unharmed" not in ids else []))
+    joining = ["bystander-unharmed"] if has_killed_its_host else []
+    if _has_heartbeats(history):
+        joining += [id for id in HEARTBEATS if chosen is None or id in chosen]
+    return tuple(dict.fromkeys([*ids, *joining]))
+
+
+def _has_heartbeats(history: History) -> bool:
+    """The engine was asked for its heartbeats, and nobody disturbed the wrapper that makes them."""
+    act = act_of(history)
+    is_press = act not in set(Act) or Act(act).trigger is Trigger.PRESSED
+    return is_press and history.first("engine", "heartbeats") is not None
+
+
+def uncovered(scenario: Scenario, capabilities: Collection[str], terms: Terms) -> str:
+    """What is lacking for a scenario to be run at all, in words; nothing where it can be."""
+    if missing := next((need for need in scenario.needs if need not in capabilities), ""):
+        return NEEDS[missing]
+    term = terms.limit_after(scenario.act.trigger)[0]
+    return f"a value of the term {term}" if terms.value(term) is None else ""
+
+
+def not_covered(scenario: Scenario, lacks: str, wanted: Collection[str] | None = None) -> tuple[Check, ...]:
+    """The checks of a scenario that was not run for what is lacking."""
+    ids = [id for id in scenario.clauses if wanted is None or id in wanted]
+    return tuple(Check(scenario.id, row.id, row.level, Finding(Verdict.NOT_COVERED, "", lacks=lacks)) for row in map(clause, ids))
 
 
 def _not_covered(row: ClauseRow, history: History) -> Finding | None:
@@ -190,7 +257,15 @@ def _not_covered(row: ClauseRow, history: History) -> Finding | None:
         return Finding(Verdict.NOT_COVERED, "", lacks=LATER)
     if row.needs and not history.capabilities.intersection(row.needs):
         return Finding(Verdict.NOT_COVERED, "", lacks=row.lacks)
+    if row.term and not _has_value(history, row.term):
+        return Finding(Verdict.NOT_COVERED, "", lacks=f"a value of the term {row.term}")
     return None
+
+
+def _has_value(history: History, term: str) -> bool:
+    terms = history.header.get("terms")
+    told = terms.get(term) if isinstance(terms, Mapping) else None
+    return isinstance(told, Mapping) and told.get("value") is not None
 
 
 def _not_applicable(row: ClauseRow, history: History) -> Finding | None:

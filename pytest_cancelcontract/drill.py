@@ -22,10 +22,11 @@ from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.outcome_watch import OutcomeWatch
 from pytest_cancelcontract.recorder.client import Recorder
 from pytest_cancelcontract.run import Run
-from pytest_cancelcontract.scenarios import Act, Moment, Scenario, by_id
+from pytest_cancelcontract.scenarios import Act, Moment, Scenario, Trigger, by_id
 from pytest_cancelcontract.terms import Terms
 from pytest_cancelcontract.underway import (
     DrillError,
+    DrillNotCovered,
     DrillSkipped,
     EndedBeforePress,
     Progress,
@@ -35,7 +36,17 @@ from pytest_cancelcontract.underway import (
 )
 from pytest_cancelcontract.workspace_rules import WorkspaceRules
 
-__all__ = ["Drill", "DrillError", "DrillMisused", "DrillSkipped", "EndedBeforePress", "RunnerNeverWorked", "WrapperNotStarted", "run_drill"]
+__all__ = [
+    "Drill",
+    "DrillError",
+    "DrillMisused",
+    "DrillNotCovered",
+    "DrillSkipped",
+    "EndedBeforePress",
+    "RunnerNeverWorked",
+    "WrapperNotStarted",
+    "run_drill",
+]
 
 
 class DrillMisused(DrillError):
@@ -86,6 +97,7 @@ def run_drill(
             under_way.refuse_early_end()
         under_way.refuse_unreadable_outcome()
         stage.refuse_misconfigured_press()
+        stage.note_heartbeats()
     return history
 
 
@@ -157,6 +169,8 @@ class Drill:
         rules: WorkspaceRules = WorkspaceRules(),  # noqa: B008 - frozen
     ) -> None:
         row = by_id(scenario) if isinstance(scenario, str) else scenario
+        if row.act is Act.CANCEL_THEN_NEXT_TASK or row.act.trigger is not Trigger.PRESSED:
+            raise DrillMisused(f"{row.id} cannot be run step by step; the fixture cancel_contract runs it with an adapter")
         # The test may start the task again in any scenario, and what it finds then must have been planted before.
         self.scenario = replace(row, habits=(*row.habits, *(() if "poison" in row.habits else ("poison",))))
         self.terms = terms
@@ -168,8 +182,6 @@ class Drill:
         self._handle: int | None = None
         self._history: History | None = None
         self._done: list[str] = []
-        if self.scenario.act is Act.CANCEL_THEN_NEXT_TASK:
-            raise DrillMisused(f"{row.id} cannot be run step by step; the fixture cancel_contract runs it with an adapter")
         self.checks: list[Check] = []
 
     def __enter__(self) -> Self:

@@ -104,6 +104,13 @@ OPTIONS: tuple[OptionRow, ...] = (
         "may never be built on",
         ("allowed", "never"),
     ),
+    OptionRow(
+        "temporal",
+        "text",
+        "ADDRESS",
+        "the Temporal server of the fixture cancel_temporal, as host:port (default: a development server of its own, from the extra "
+        "[temporal])",
+    ),
     OptionRow("report", "path", "FILE", "write a report; the file's name ends in .json"),
     OptionRow("history", "path", "DIR", "where the histories of the drills are kept (default .cancelcontract at the root)"),
     OptionRow("baseline", "path", "FILE", "not in this release", is_built=False),

@@ -14,6 +14,7 @@ from pytest_cancelcontract.option_table import declare, is_anything_given
 
 if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.protocol import Adapter
+    from pytest_cancelcontract.adapters.temporal import TemporalServer
     from pytest_cancelcontract.checking import CancelContract
     from pytest_cancelcontract.drill import Drill
     from pytest_cancelcontract.pytest_side import PytestSide
@@ -176,6 +177,13 @@ def cancel_drill(request: pytest.FixtureRequest) -> Callable[..., Drill]:
 def cancel_adapter(request: pytest.FixtureRequest) -> Adapter:
     """The adapter that the options describe; override it in a conftest.py so that the drills of several tests overlap."""
     return _side(request.config).default_adapter()
+
+
+@pytest.fixture(scope="session")
+def cancel_temporal(request: pytest.FixtureRequest) -> Iterator[TemporalServer]:
+    """A Temporal server for ``TemporalAdapter(…, server=cancel_temporal)``: a development server, or the one at ``--cancel-temporal``."""
+    with _side(request.config).temporal_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

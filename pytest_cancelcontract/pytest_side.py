@@ -38,6 +38,7 @@ from pytest_cancelcontract.terms import Terms
 
 if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.protocol import Adapter
+    from pytest_cancelcontract.adapters.temporal import TemporalServer
     from pytest_cancelcontract.checking import CancelContract
     from pytest_cancelcontract.drill import Drill
     from pytest_cancelcontract.session import Session
@@ -225,6 +226,15 @@ class PytestSide:
                 pytrace=False,
             )
         return command_adapter(self.settings)
+
+    def temporal_server(self) -> TemporalServer:
+        """The server of the fixture ``cancel_temporal``; the test is skipped, and says what to install, where the extra is missing."""
+        try:
+            from pytest_cancelcontract.adapters.temporal import TemporalServer
+
+            return TemporalServer(self.settings.text("cancel_temporal"))
+        except ImportError as error:
+            pytest.skip(str(error))
 
     def make_drill(self, item: pytest.Item) -> Callable[..., Drill]:
         """What the fixture ``cancel_drill`` gives to one test: a maker of drills."""

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
+class Lacking(RuntimeError):
+    """What an adapter was asked for cannot be done with this wrapper as it is; the message says what is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spawned:
     """A process that the recorder started for an adapter, and that it keeps (unreaped) until the drill is over.
@@ -60,6 +64,7 @@ class Run:
     _spawn: Callable[[Sequence[str], Path, Mapping[str, str], str], Spawned] | None = field(default=None, repr=False, compare=False)
     _command: Callable[[Sequence[str], Path, Mapping[str, str], float], Ran] | None = field(default=None, repr=False, compare=False)
     _status: Callable[[Spawned, float], int | None] | None = field(default=None, repr=False, compare=False)
+    _disrupt: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def executable(self) -> str:
@@ -113,6 +118,16 @@ class Run:
     def host_status(self, host: Spawned, at_most_s: float) -> int | None:
         """With which status the host has ended (negative: by that signal), if it does within ``at_most_s``; None where it lives on."""
         return None if self._status is None else self._status(host, at_most_s)
+
+    def disrupt_wrapper(self, how: str) -> None:
+        """Kill (``"kill"``) or stop (``"freeze"``) the process that started the runner, or let it go on (``"thaw"``).
+
+        Raises:
+            Lacking: nothing tells which process that is, or there is nothing above it.
+        """
+        if self._disrupt is None:
+            raise RuntimeError("this run was not made by a drill, so its wrapper is not known")
+        self._disrupt(how)
 
     def _script(self, name: str) -> Path:
         folder = self.folder / "shim" / self.id / name  # the runs of a drill share its folder, and each has a runner of its own

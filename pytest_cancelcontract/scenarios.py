@@ -20,11 +20,41 @@ class Act(StrEnum):
     CANCEL_ONE_OF_TWO = "cancel-one-of-two"
     CANCEL_THEN_NEXT_TASK = "cancel-then-next-task"
     CANCEL_THEN_WATCH = "cancel-then-watch"
+    KILL_WRAPPER = "kill-wrapper"
+    FREEZE_WRAPPER = "freeze-wrapper"
+    LEAVE_ALONE = "leave-alone"
+    LEAVE_ALONE_THEN_RESTART = "leave-alone-then-restart"
+    AWAIT_STALL = "await-stall"
+    LOSE_ENGINE = "lose-engine"
 
     @property
     def words(self) -> str:
         """The act as a sentence, for people."""
         return _ACT_WORDS[self]
+
+    @property
+    def trigger(self) -> Trigger:
+        """What starts the clock."""
+        return _TRIGGERS.get(self, Trigger.PRESSED)
+
+    @property
+    def restarts(self) -> bool:
+        """The same task is started again in it."""
+        return self in {Act.CANCEL_THEN_RESTART, Act.LEAVE_ALONE_THEN_RESTART}
+
+
+class Trigger(StrEnum):
+    """What the deadline of a drill counts from: the press, the leader's hello, the last progress, or the engine's last answer."""
+
+    PRESSED = "pressed"
+    HELLO = "hello"
+    PROGRESS = "progress"
+    ANSWER = "answer"
+
+    @property
+    def words(self) -> str:
+        """As it is written in a sentence, behind a number of seconds."""
+        return _TRIGGER_WORDS[self]
 
 
 _ACT_WORDS: dict[Act, str] = {
@@ -36,6 +66,27 @@ _ACT_WORDS: dict[Act, str] = {
     Act.CANCEL_ONE_OF_TWO: "two runs of the same wrapper; one is cancelled",
     Act.CANCEL_THEN_NEXT_TASK: "cancel, then run another task to its end",
     Act.CANCEL_THEN_WATCH: "cancel, then watch for `retry`",
+    Act.KILL_WRAPPER: "the wrapper itself is killed; nobody cancels",
+    Act.FREEZE_WRAPPER: "the wrapper itself is stopped (SIGSTOP); nobody cancels",
+    Act.LEAVE_ALONE: "nothing; nobody cancels",
+    Act.LEAVE_ALONE_THEN_RESTART: "nothing until the time limit ends it, then start the same task again at the handover",
+    Act.AWAIT_STALL: "nothing; the runner makes no progress any more",
+    Act.LOSE_ENGINE: "the engine refuses, then does not answer",
+}
+
+_TRIGGERS: dict[Act, Trigger] = {
+    Act.KILL_WRAPPER: Trigger.HELLO,
+    Act.FREEZE_WRAPPER: Trigger.HELLO,
+    Act.LEAVE_ALONE: Trigger.HELLO,
+    Act.LEAVE_ALONE_THEN_RESTART: Trigger.HELLO,
+    Act.AWAIT_STALL: Trigger.PROGRESS,
+    Act.LOSE_ENGINE: Trigger.ANSWER,
+}
+_TRIGGER_WORDS: dict[Trigger, str] = {
+    Trigger.PRESSED: "after pressed",
+    Trigger.HELLO: "after the leader's hello",
+    Trigger.PROGRESS: "after its last progress",
+    Trigger.ANSWER: "after the engine's last answer",
 }
 
 
@@ -67,7 +118,7 @@ class Scenario:
 
     ``is_deaf`` says that a wrapper must use force, so that it is forced to wait for the grace; ``cleans_up`` that it must
     wait for the clean-up. They serve to foretell how long a drill takes. ``other_habits`` are those of the second runner, where the
-    act takes two of them.
+    act takes two of them. ``needs`` are the capabilities of the adapter without which it cannot be run.
     """
 
     id: str
@@ -79,6 +130,7 @@ class Scenario:
     is_deaf: bool = False
     cleans_up: bool = False
     other_habits: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     @property
     def moments(self) -> tuple[Moment | None, ...]:
@@ -88,7 +140,7 @@ class Scenario:
     @property
     def starts(self) -> int:
         """How many runs the act starts."""
-        return len(self.moments) if len(self.moments) > 1 else 2 if self.other_habits or self.act is Act.CANCEL_THEN_RESTART else 1
+        return len(self.moments) if len(self.moments) > 1 else 2 if self.other_habits or self.act.restarts else 1
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -182,6 +234,44 @@ SCENARIOS: tuple[Scenario, ...] = (
         is_core=True,
         is_deaf=True,
     ),
+    Scenario(
+        "second-run-after-limit",
+        ("deaf", "poison", "lock-holder"),
+        ("fresh-start", "no-overlap"),
+        "deaf, leaves poison of every kind; the time limit ends it, and the same task is started again",
+        act=Act.LEAVE_ALONE_THEN_RESTART,
+        is_deaf=True,
+        needs=("limit",),
+    ),
+    Scenario(
+        "wrapper-killed",
+        ("deaf",),
+        ("floor-holds",),
+        "deaf",
+        act=Act.KILL_WRAPPER,
+        is_deaf=True,
+        needs=("disrupt", "limit"),
+    ),
+    Scenario(
+        "wrapper-frozen",
+        ("deaf",),
+        ("floor-holds",),
+        "deaf",
+        act=Act.FREEZE_WRAPPER,
+        is_deaf=True,
+        needs=("disrupt", "limit"),
+    ),
+    Scenario("never-cancelled", ("deaf",), ("floor-holds",), "deaf", act=Act.LEAVE_ALONE, is_deaf=True, needs=("limit",)),
+    Scenario(
+        "wedged",
+        ("wedged",),
+        ("stall-detected",),
+        "works, then is alive without output, write or request",
+        act=Act.AWAIT_STALL,
+        is_deaf=True,
+        needs=("stall",),
+    ),
+    Scenario("engine-lost", ("deaf",), ("lease-fenced",), "deaf", act=Act.LOSE_ENGINE, is_deaf=True, needs=("engine",)),
 )
 
 

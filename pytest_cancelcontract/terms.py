@@ -45,6 +45,7 @@ TERMS: tuple[TermRow, ...] = (
 TERM_NAMES: tuple[str, ...] = tuple(row.name for row in TERMS)
 LARGEST_S = 1_000_000.0
 """Eleven days. Beyond that, timers of the system and of other plugins overflow."""
+_BEGINS = {"pressed": ("delivery",), "hello": ("time_limit",), "progress": ("stall_after",), "answer": ("lease",)}
 CLEANUP_SHARE = 0.8
 """A clean-up above this share of the grace is refused: it could not be told from one that was cut."""
 
@@ -85,7 +86,22 @@ class Terms:
     @property
     def deadline_after_press_s(self) -> float:
         """Seconds from pressed to the deadline."""
-        return self.delivery_s + self.grace_s + self.kill_within_s
+        return self.deadline_after_s("pressed")
+
+    def limit_after(self, trigger: str) -> tuple[str, ...]:
+        """The terms whose sum is the time from a trigger (``"pressed"``, ``"hello"``, ``"progress"``, ``"answer"``) to the deadline."""
+        return (*_BEGINS[trigger], "grace", "kill_within")
+
+    def deadline_after_s(self, trigger: str) -> float:
+        """That sum, in seconds.
+
+        Raises:
+            BadTerm: the term that begins it has no value.
+        """
+        values = {name: self.value(name) for name in self.limit_after(trigger)}
+        if missing := [name for name, value in values.items() if value is None]:
+            raise BadTerm(f"{missing[0]} has no value, so there is no deadline after the {trigger}")
+        return sum(value or 0.0 for value in values.values())
 
     def as_dict(self) -> dict[str, dict[str, float | str | None]]:
         """``{name: {"value": seconds or None, "origin": …}}``, in the contract's order."""

@@ -19,7 +19,7 @@ from pytest_cancelcontract.outcome_watch import OutcomeWatch
 from pytest_cancelcontract.recorder.client import Awaited, OpenDrill, Recorder, RecorderFailed
 from pytest_cancelcontract.recorder.plan import Plan
 from pytest_cancelcontract.run import Run
-from pytest_cancelcontract.scenarios import Act, Moment, Scenario
+from pytest_cancelcontract.scenarios import Act, Moment, Scenario, Trigger
 from pytest_cancelcontract.terms import Terms
 from pytest_cancelcontract.workspace_rules import WorkspaceRules
 
@@ -39,6 +39,10 @@ class DrillError(Exception):
 
 class DrillSkipped(DrillError):
     """The adapter's start skipped the test; the message is its reason."""
+
+
+class DrillNotCovered(DrillError):
+    """The wrapper lacks what the act takes; the message says what. That is no fault, and nothing is judged."""
 
 
 class WrapperNotStarted(DrillError):
@@ -93,6 +97,7 @@ class UnderWay:
         self._drill: OpenDrill | None = None
         self._capabilities = tuple(capabilities)
         self._plan = _plan(scenario, terms, moment, rules)
+        self._limit_s = self._plan.limit_s or terms.deadline_after_press_s
         name = f"{scenario.id}-{secrets.token_hex(4)}"
         self._header = {
             "scenario": scenario.id,
@@ -144,6 +149,11 @@ class UnderWay:
         finally:
             # Where the recorder is gone, the drill's own thread must go on to find that out.
             self._pressed.set()
+
+    def note_trigger(self, kind: str, *, how: str) -> None:
+        """Stamp what is done to the run in place of a press."""
+        self.pressed_s = time.monotonic()
+        self.observe("adapter", kind, at_s=self.pressed_s, trigger=True, how=how)
 
     def note_returned(self, returned: Returned) -> None:
         """Note when and how the cancel call has come back."""
@@ -215,6 +225,18 @@ class UnderWay:
             self.watch.until_terminal(self.terms.kill_within_s + self.terms.call_s)
         elif "exit" in self._capabilities:
             self._wait("wrapper-exited", self.terms.kill_within_s + self.terms.call_s)
+
+    def until_wedged(self) -> None:
+        """Wait until the runner makes no progress any more.
+
+        Raises:
+            RunnerNeverWorked: it did not say so in time, or has died.
+        """
+        got = self.until("wedged-or-exited", self.terms.start_s, "waits until the runner makes no progress any more")
+        if not got.state["wedged"]:
+            raise RunnerNeverWorked(
+                f"the runner was to stop its progress, and did not say that it had.{self._problems(got)}{self.output_tail()}"
+            )
 
     def _until_up(self, wanted: str, check: Callable[[], None] = lambda: None) -> Awaited:
         """Wait until the first run is so far, or it is sure that it never will be."""
@@ -310,7 +332,7 @@ class UnderWay:
 
     def until_handover(self) -> None:
         """Wait until a replacement may run: the outcome was reported, or the deadline has passed."""
-        at_most_s = self._left_s(self.terms.deadline_after_press_s + OVER_SLACK_S)
+        at_most_s = self._left_s(self._limit_s + OVER_SLACK_S)
         self._progress("waits until the handover", at_most_s)
         self._wait("handover", at_most_s)
 
@@ -342,7 +364,7 @@ class UnderWay:
         """Wait until everything is quiet, or the last limit has passed; then ask for the outcome once more."""
         terms = self.terms
         settles_for_s = max(terms.settle_s, self._plan.watch_s, terms.retry_s if self._plan.may_not_start else 0.0)
-        last_limit_s = terms.deadline_after_press_s + terms.kill_within_s + settles_for_s
+        last_limit_s = self._limit_s + terms.kill_within_s + settles_for_s
         # A second run may have come up long behind the first one's last limit; it is watched for a while as well.
         at_most_s = max(self._left_s(last_limit_s), settles_for_s) + OVER_SLACK_S
         self._progress("waits until everything is over", at_most_s)
@@ -474,6 +496,9 @@ def _plan(scenario: Scenario, terms: Terms, moment: Moment | None, rules: Worksp
         hold=str(moment) if moment in {Moment.BEFORE_HANDLERS, Moment.BEFORE_WORK} else None,
         watch_s=terms.retry_s if scenario.act is Act.CANCEL_THEN_WATCH else 0.0,
         may_not_start=scenario.act is Act.CANCEL_AT_START,
+        limit_s=terms.deadline_after_s(scenario.act.trigger),
+        counts_from=str(scenario.act.trigger),
+        calls=1 if scenario.act.trigger is Trigger.PRESSED else 0,
         ignore=rules.ignore,
     )
 

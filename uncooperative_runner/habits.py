@@ -72,6 +72,7 @@ class Habit:
         writes_mapped: bool = False,
         stops_itself: bool = False,
         ends_itself: bool = False,
+        gets_stuck: bool = False,
         loses_main_thread: bool = False,
     ) -> None:
         """``but_at``: what it does at these notices instead, by the name of the signal or "input ended". ``writes_mapped``: the leader
@@ -88,6 +89,7 @@ class Habit:
         self.writes_mapped = writes_mapped
         self.stops_itself = stops_itself
         self.ends_itself = ends_itself
+        self.gets_stuck = gets_stuck
         self.loses_main_thread = loses_main_thread
 
     def answer_to(self, notice: str) -> AtNotice:
@@ -143,6 +145,12 @@ HABITS: tuple[Habit, ...] = (
     Habit("chatty", "floods stdout and stderr, up to 64 MB each", is_chatty=True),
     Habit("frozen", "stops itself (SIGSTOP) once it works", stops_itself=True),
     Habit("mapped-writer", "deaf; writes only through a mapping and a descriptor opened before", "nothing", writes_mapped=True),
+    Habit(
+        "wedged",
+        "works for 0.25 s, then is alive without output, write or request; deaf",
+        "nothing",
+        gets_stuck=True,
+    ),
     Habit("ends-itself", "ends with status 0 after 0.25 s of work", ends_itself=True),
     Habit("poison", "leaves files in a marked workspace, and a session id, that the next run must not find", leaves_poison=True),
     Habit(
@@ -188,6 +196,7 @@ class Plan:
         self.holds_lock = any(child.keeps_lock for child in self.children)
         self.stops_itself = any(row.stops_itself for row in rows)
         self.ends_itself = any(row.ends_itself for row in rows)
+        self.gets_stuck = any(row.gets_stuck for row in rows)
         self.loses_main_thread = any(row.loses_main_thread for row in rows)
         if self.is_silent and self.is_chatty:
             raise BadHabits("the habits silent and chatty contradict each other: one prints nothing, the other floods")

@@ -167,8 +167,15 @@ def _once_working(leader: Member) -> None:
     plan = leader.options.plan
     if plan.ends_itself:
         leader.in_thread(lambda: _end_when_done(leader))
+    if plan.gets_stuck:
+        leader.in_thread(lambda: _get_stuck_later(leader))
     if plan.stops_itself:
         os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _get_stuck_later(leader: Member) -> None:
+    time.sleep(WORK_DONE_S)
+    leader.get_stuck()
 
 
 def _end_when_done(leader: Member) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 WRITE_EVERY_S = 0.05
 TELL_EVERY_WRITES = 5
 PAUSE_S = 0.4
+FOR_EVER_S = 1e6
 REFUSED_STATUS = 70
 INPUT_ENDED_STATUS = 129  # as for SIGHUP: both say that the other side has gone
 
@@ -53,6 +54,7 @@ class Member:
         self._may_work = False
         self._has_begun = False
         self._quiet_until_s = 0.0
+        self._shall_stick = False
 
     def say(self, what: str, **facts: object) -> None:
         """Tell the recorder; by hand, the person."""
@@ -275,8 +277,17 @@ class Member:
             if self._log.count % TELL_EVERY_WRITES == 0:
                 self.say("wrote", path=self._log.path, count=self._log.count)
 
+    def get_stuck(self) -> None:
+        """From any thread: make no progress any more, and say so once that is sure."""
+        self._shall_stick = True
+        self._woken.set()
+
     def _react_to_all(self) -> None:
         self._woken.clear()
+        if self._shall_stick:
+            self._shall_stick = False
+            self._quiet_until_s = time.monotonic() + FOR_EVER_S
+            self.say("wedged")
         while self._notices:
             self._react(self._notices.pop(0))
 

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pytest_cancelcontract.adapters.helpers import CommandFailed, cannot_start, climb, run_helper
 from pytest_cancelcontract.adapters.ladders import Ladder, Step, is_ladder, read_ladder
@@ -95,10 +96,16 @@ class CommandAdapter:
 
     @property
     def capabilities(self) -> tuple[str, ...]:
-        """``outcome`` with an outcome command, else ``exit`` for a wrapper that is watched, else nothing."""
-        if self._outcome is not None:
-            return ("outcome",)
-        return () if self._is_service else ("exit",)
+        """How its outcome is told, what can be done to it, and which limits it takes.
+
+        ``outcome`` with an outcome command, else ``exit`` for a wrapper that is watched; ``limit`` and ``stall`` where the command has
+        them in it.
+        """
+        told = ("outcome",) if self._outcome is not None else () if self._is_service else ("exit",)
+        # A service's wrapper is somewhere behind it; of a command it is the leader's parent, if that is not the command itself.
+        own = () if self._is_service else ("disrupt", "recover")
+        limits = [name for name, brace in (("limit", "time_limit"), ("stall", "stall_after")) if brace in self._start.uses]
+        return (*told, *own, *limits)
 
     def start(self, run: Run, /) -> CommandHandle:
         """Start the wrapper, or let the service start the run.
@@ -164,6 +171,18 @@ class CommandAdapter:
                 f"the outcome command printed {word!r}, which is none of {known}; say what it means in the map"
                 f" ({self._origin('outcome_map')}), as in {word or 'WORD'}=cancelled"
             ) from None
+
+    def disrupt(self, handle: CommandHandle, how: Literal["kill", "freeze"], /) -> None:
+        """Kill or stop the leader's parent, which is the wrapper where something stands above it.
+
+        Raises:
+            Lacking: the leader's parent is the command itself, so that there is no platform.
+        """
+        handle.run.disrupt_wrapper(how)
+
+    def recover(self, handle: CommandHandle, /) -> None:
+        """Let it go on."""
+        handle.run.disrupt_wrapper("thaw")
 
     def _origin(self, argument: str) -> str:
         if isinstance(self._origins, str):

@@ -35,10 +35,10 @@ from pytest_cancelcontract.adapters.protocol import (
     Outcome,
     read_outcome,
 )
-from pytest_cancelcontract.run import Run
+from pytest_cancelcontract.run import Lacking, Run
 
-Method = Literal["start", "cancel", "wait", "outcome", "disrupt", "recover", "close"]
-Disruption = Literal["kill", "freeze"]
+Method = Literal["start", "cancel", "wait", "outcome", "disrupt", "recover", "engine", "heartbeats", "close"]
+How = Literal["kill", "freeze", "refuse", "silent", "up"]
 
 OPTIONAL: tuple[tuple[str, type], ...] = (
     ("wait", HasWait),
@@ -54,12 +54,15 @@ _LOOP_ENDS_WITHIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call into the adapter: ``run`` for ``start``, ``handle`` for all that is about a started run, ``how`` for ``disrupt``."""
+    """One call into the adapter.
+
+    ``run`` is for ``start``, ``handle`` for all that is about a started run, ``how`` for ``disrupt`` and ``engine``.
+    """
 
     method: Method
     handle: int | None = None
     run: Run | None = None
-    how: Disruption | None = None
+    how: How | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +72,18 @@ class Answer:
     ``began_s`` and ``ended_s`` are on the monotonic clock, taken right around the call. ``error`` is one line (None: it went
     well) and ``trace`` its traceback; ``is_overrun`` says that there was no answer in time,
     ``is_own_error`` that the error is this package's and its line says all, ``is_misconfigured`` that the adapter's settings are
-    at fault (an outcome in words that nobody can read, a command that does not exist), and ``skip`` why the adapter skips the test.
+    at fault (an outcome in words that nobody can read, a command that does not exist), ``skip`` why the adapter skips the test, and
+    ``lacks`` what the wrapper lacks for what was asked. ``moments`` are those of heartbeats, in seconds of the monotonic clock.
     """
 
     began_s: float
     ended_s: float
     handle: int | None = None
     outcome: Outcome | None = None
+    moments: tuple[float, ...] = ()
     error: str | None = None
     trace: str = ""
+    lacks: str = ""
     is_overrun: bool = False
     is_own_error: bool = False
     is_misconfigured: bool = False
@@ -213,7 +219,9 @@ class Driver:
         """Which optional parts of the contract the adapter opens, as a history's header lists them."""
         if isinstance(self._adapter, HasCapabilities):
             return tuple(self._adapter.capabilities)
-        return tuple(name for name, protocol in OPTIONAL if isinstance(self._adapter, protocol))
+        own = tuple(name for name, protocol in OPTIONAL if isinstance(self._adapter, protocol))
+        # Who can tell the wrapper from its platform has one, and each run says what the limits are.
+        return (*own, *(("limit",) if "disrupt" in own else ()), "stall")
 
     def ask(self, question: Question, *, within_s: float) -> Answer:
         """Ask and wait, at most ``within_s``; a call that overruns is given up."""
@@ -286,7 +294,7 @@ class Driver:
             if question.handle not in self._handles:
                 raise LookupError(f"no run is known by the handle {question.handle!r}")
             handle = self._handles[question.handle]
-        return (handle, question.how) if question.method == "disrupt" else (handle,)
+        return (handle, question.how) if question.method in {"disrupt", "engine"} else (handle,)
 
     def _run_sync(self, call: Call, method: Callable[..., Any], hooks: Hooks) -> None:
         CALL_ENDS_AT.set(call.asked_s + call.within_s)
@@ -324,6 +332,7 @@ class Driver:
         returned = Returned.now(acted_s=self._acted_s(call, acts, began))
         hooks.after(returned)
         ended, handle, outcome = returned.at_s, None, None
+        moments: tuple[float, ...] = ()
         if call.question.method == "start":
             handle = self._keep(value)
         elif call.question.method in {"wait", "outcome"}:
@@ -334,7 +343,14 @@ class Driver:
             except ValueError as error:
                 call.resolve(Answer(began, ended, error=str(error), is_misconfigured=isinstance(error, BadOutcome)))
                 return
-        call.resolve(Answer(began, ended, handle=handle, outcome=outcome))
+        elif call.question.method == "heartbeats":
+            try:
+                moments = tuple(sorted(float(one) for one in value))
+            except (TypeError, ValueError):
+                error_text = f"heartbeats must be moments in seconds of time.monotonic(), got {value!r}"
+                call.resolve(Answer(began, ended, error=error_text, is_misconfigured=True))
+                return
+        call.resolve(Answer(began, ended, handle=handle, outcome=outcome, moments=moments))
 
     def _failed(self, call: Call, began: float, error: BaseException, hooks: Hooks, acts: list[float]) -> None:
         returned = Returned.now(error, acted_s=self._acted_s(call, acts, began))
@@ -350,6 +366,7 @@ class Driver:
                 is_own_error=_is_own(error),
                 is_misconfigured=is_misconfigured,
                 skip=_skip_reason(error),
+                lacks=str(error) if isinstance(error, Lacking) else "",
             )
         )
 

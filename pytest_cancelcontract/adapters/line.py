@@ -135,5 +135,5 @@ def answer_as_dict(answer: Answer) -> dict[str, Any]:
 
 def answer_from_dict(data: Mapping[str, Any]) -> Answer:
     """Read what :func:`answer_as_dict` wrote."""
-    answer = Answer(**data)
+    answer = Answer(**{**data, "moments": tuple(data.get("moments") or ())})
     return replace(answer, outcome=Outcome(answer.outcome)) if answer.outcome is not None else answer

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from pytest_cancelcontract.clauses.members import BYSTANDER, CONTROL, FIRST, LOOK_WITHIN_S, NEXT, Member, Sight, Span, members_of, said_at_s
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL, History, Observation
+from pytest_cancelcontract.scenarios import Act, Trigger
 from pytest_cancelcontract.terms import Terms
 
 ROUNDING_S = 1e-6
@@ -93,30 +94,51 @@ class Facts:
     # --- Moments ------------------------------------------------------------------------------------------------------
 
     @cached_property
+    def act_done(self) -> Observation | None:
+        """The press, or what was done to the run in its place."""
+        return next((one for one in self.history.of("adapter") if one.kind == "pressed" or one.data.get("trigger")), None)
+
+    @cached_property
     def is_pressed(self) -> bool:
-        """Cancel was pressed."""
-        return self.history.first("adapter", "pressed") is not None
+        """Cancel was pressed, or what stands in its place was done."""
+        return self.act_done is not None
 
     @cached_property
     def pressed_s(self) -> float:
-        """When cancel was pressed: noted right before the call, or when the call is known to have begun to act.
+        """When cancel was pressed, or something was done in its place: noted right before the call, or when that is known to act.
 
         On a busy machine the two are far apart, and what lies between them is the plugin's own time.
 
         Raises:
             NotPressed: it was not.
         """
-        pressed, returned = self.history.first("adapter", "pressed"), self.history.first("adapter", "cancel-returned")
+        pressed, returned = self.act_done, self.history.first("adapter", "cancel-returned")
         if pressed is None:
             raise NotPressed("cancel was never pressed in this history")
         acted_s = returned.data.get("acted_at_s") if returned is not None else None
         is_between = isinstance(acted_s, (int, float)) and returned is not None and pressed.at_s < acted_s <= returned.at_s
         return float(acted_s) if is_between and acted_s is not None else pressed.at_s
 
+    @property
+    def trigger(self) -> Trigger:
+        """What the deadline counts from; an act that this version does not know is a press."""
+        return Act(self.act).trigger if self.act in set(Act) else Trigger.PRESSED
+
+    @cached_property
+    def triggered_s(self) -> float:
+        """When the clock was started; the act itself where the world tells nothing of it."""
+        if self.trigger is Trigger.HELLO and self.leader is not None:
+            return self.leader.born_s
+        if self.trigger is Trigger.PROGRESS:
+            return max(
+                (said_at_s(one) for member in self.pressed_members for one in member.said if one.kind == "wedged"), default=self.pressed_s
+            )
+        return self.pressed_s
+
     @cached_property
     def deadline_s(self) -> float:
         """When every process must be gone."""
-        return self.pressed_s + self.terms.deadline_after_press_s
+        return self.triggered_s + self.terms.deadline_after_s(self.trigger)
 
     @cached_property
     def restarting_s(self) -> float:

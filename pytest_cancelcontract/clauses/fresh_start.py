@@ -39,12 +39,11 @@ def check(facts: Facts) -> Finding:
         return _not_looked(facts)
     kinds = words.several(sorted({str(item.get("kind")) for item in planted.data["poison"]}), ", ")
     seen_by = f"lifeline of the second run's leader, {words.after_press(facts, looks[0].at_s)}; planted by the first: {kinds}"
-    where = f" in {_folders(facts)}"
     found = [item for look in looks for item in _found(look)]
     if not found:
-        observed = f"nothing of the first run, of {len(planted.data['poison'])} things planted,{where}"
+        observed = f"nothing of the first run, of {len(planted.data['poison'])} things planted, in {_folder(facts)}"
         return Finding(Verdict.KEPT, observed, EXPECTED, seen_by)
-    observed = f"found of the first run{where}: {'; '.join(found)}"
+    observed = f"found of the first run in {_folder(facts, is_built_on=True)}: {'; '.join(found)}"
     return Finding(Verdict.BROKEN, observed, EXPECTED, seen_by, _likely(facts, looks), ADVICE)
 
 
@@ -72,8 +71,11 @@ def _place(session: Any) -> str:
     return "its command line" if session["where"] == "argv" else "its environment"
 
 
-def _folders(facts: Facts) -> str:
-    """Where the second run found itself, as a folder and by device and inode, and whether that is where the first one was."""
+def _folder(facts: Facts, *, is_built_on: bool = False) -> str:
+    """Where the second run found itself, as a folder and by device and inode, and whether that is where the first one was.
+
+    A folder that is made anew can have the number of the one that was removed, so the same number says so only with something in it.
+    """
     second = facts.second_leader
     hello = second.hello if second is not None else {}
     opened = facts.history.first("workspace", "opened")
@@ -83,12 +85,12 @@ def _folders(facts: Facts) -> str:
     if mine == (None, None):
         return str(hello.get("cwd", "its working folder"))
     if mine == theirs:
-        return f"{told}: the first run's own folder)"
+        return f"{told}: the first run's own folder)" if is_built_on else f"{told})"
     return f"{told}; the first run's was inode {theirs[1]})" if theirs != (None, None) else f"{told})"
 
 
 def _is_same_folder(facts: Facts) -> bool:
-    return _folders(facts).endswith("own folder)")
+    return _folder(facts, is_built_on=True).endswith("own folder)")
 
 
 def _likely(facts: Facts, looks: list[Observation]) -> str:

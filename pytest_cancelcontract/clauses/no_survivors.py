@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate
@@ -20,13 +21,18 @@ def check(facts: Facts) -> Finding:
         inconclusive when a role is unaccounted for, a process could not be read, one died within the machine's lateness of
         the deadline, or a run that need not have started was not watched for long enough.
     """
-    terms = facts.terms
+    return dead_by_deadline(facts, why, ADVICE)
+
+
+def dead_by_deadline(facts: Facts, likely: Callable[[Facts, Member], str], advice: str) -> Finding:
+    """The same by whatever the deadline counts from; what let a process live on, and what to do, is for the clause to say."""
+    limit = facts.terms.limit_after(facts.trigger)
     expected = (
-        f"no process of this run alive at the deadline, {words.seconds(terms.deadline_after_press_s)} after pressed"
-        f" ({words.numbers(terms, 'delivery', 'grace', 'kill_within')})"
+        f"no process of this run alive at the deadline, {words.seconds(facts.terms.deadline_after_s(facts.trigger))} {facts.trigger.words}"
+        f" ({words.numbers(facts.terms, *limit)})"
     )
     if found := survivors(facts):
-        return _broken(facts, found, expected)
+        return _broken(facts, found, expected, likely(facts, found[0]), advice)
     seen_by = f"pidfd; process table, last {words.after_press(facts, facts.watched_until_s)}"
     if facts.never_started:
         return Finding(Verdict.KEPT, "nothing of the run ever came up", expected, seen_by)
@@ -69,10 +75,10 @@ def _survived(facts: Facts, member: Member) -> bool:
     return fate is Fate.ALIVE or death.earliest_s > facts.deadline_s + margin + ROUNDING_S
 
 
-def _broken(facts: Facts, found: tuple[Member, ...], expected: str) -> Finding:
+def _broken(facts: Facts, found: tuple[Member, ...], expected: str, likely: str, advice: str) -> Finding:
     observed = words.several([_describe(facts, one) for one in found])
     seen_by = "; ".join(f"pid {one.pid}: {_witnesses(facts, one)}" for one in found[: words.LIST_AT_MOST])
-    return Finding(Verdict.BROKEN, observed, expected, seen_by, why(facts, found[0]), ADVICE)
+    return Finding(Verdict.BROKEN, observed, expected, seen_by, likely, advice)
 
 
 def _unclear(facts: Facts, unclear: list[Member], expected: str) -> Finding:

@@ -27,7 +27,7 @@ from pytest_cancelcontract.history import load
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import folders, reaper
 from pytest_cancelcontract.recorder.plan import FIRST, Plan
-from pytest_cancelcontract.run import Ran, Run, Spawned
+from pytest_cancelcontract.run import Lacking, Ran, Run, Spawned
 from pytest_cancelcontract.terms import Terms
 
 ANSWER_WITHIN_S = 30.0
@@ -272,6 +272,10 @@ class Recorder:
             told: int | None = (answer["state"]["host"] or {}).get("status")
             return told
 
+        def disrupt(how: str) -> None:
+            if lacks := self.ask("disrupt", drill=drill, how=how)["lacks"]:
+                raise Lacking(lacks)
+
         return Run(
             id=run_id,
             task_id=task_id,
@@ -287,6 +291,7 @@ class Recorder:
             _spawn=spawn,
             _command=command,
             _status=status,
+            _disrupt=disrupt,
         )
 
     def _send(self, message: Mapping[str, Any]) -> None:

@@ -18,8 +18,8 @@ class Over:
     """Reckons the end of one drill from what the watch tells it."""
 
     def __init__(self, roll: Roll, terms: Terms, plan: Plan) -> None:
-        self.pressed_s: float | None = None
-        self.calls_under_way = 1
+        self.deadline_s: float | None = None
+        self.calls_under_way = plan.calls
         self.is_reported = False
         self.is_covered = False
         self.has_looked_at_deadline = False
@@ -32,12 +32,12 @@ class Over:
     def is_over(self) -> bool:
         """Whether the drill may end now."""
         now = time.monotonic()
-        return self.pressed_s is not None and now >= self.ends_at_s(now)
+        return self.deadline_s is not None and now >= self.ends_at_s(now)
 
     def ends_at_s(self, now: float) -> float:
         """When the drill may end, as far as it can be said now; moves on while something is still missing."""
-        assert self.pressed_s is not None
-        deadline = self.pressed_s + self._terms.deadline_after_press_s
+        assert self.deadline_s is not None
+        deadline = self.deadline_s
         if self._quiet_since_s is not None:
             # Where no outcome tells that a run which did not come up was called off, it is the deadline that does.
             untold_s = deadline + self._past_limit_s() if self._may_still_come() and not self.is_covered else 0.0
@@ -56,7 +56,7 @@ class Over:
     def note_quiet(self) -> None:
         """Something has changed: it is quiet from now on, or it is not any more."""
         is_known = self._plan.may_not_start or bool(self._roll.of_run())
-        is_quiet = self.pressed_s is not None and is_known and not self._roll.alive() and self._has_answered()
+        is_quiet = self.deadline_s is not None and is_known and not self._roll.alive() and self._has_answered()
         if not is_quiet:
             self._quiet_since_s = None
         elif self._quiet_since_s is None:

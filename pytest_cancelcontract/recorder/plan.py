@@ -15,16 +15,24 @@ FIRST = "first"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``hold`` is the barrier that the leader waits at (as ``uncooperative_runner --hold``), None for none.
+    """What differs from watching one run that is cancelled.
 
-    ``watch_s`` is how long the world is watched after everything is quiet, where that is more than ``settle``. ``may_not_start``
-    says that a run which never comes up is an end like another. ``ignore`` are patterns of paths in the workspace that nobody wants
+    ``hold`` is the barrier that the leader waits at (as ``uncooperative_runner --hold``), None for none. ``watch_s`` is how long the
+    world is watched after everything is quiet, where that is more than ``settle``. ``may_not_start`` says that a run which never comes
+    up is an end like another.
+
+    ``limit_s`` is the time from the trigger to the deadline (None: as after a press), and ``counts_from`` what that is: ``pressed`` (or
+    whatever was done to the run in its place), the leader's ``hello``, or the last ``progress`` of a run that is stuck. ``calls`` is how
+    many calls that end the run are under way once it is triggered. ``ignore`` are patterns of paths in the workspace that nobody wants
     to hear of.
     """
 
     hold: str | None = None
     watch_s: float = 0.0
     may_not_start: bool = False
+    limit_s: float | None = None
+    counts_from: str = "pressed"
+    calls: int = 1
     ignore: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:

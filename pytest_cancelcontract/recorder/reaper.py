@@ -44,6 +44,10 @@ class Held:
         """Send SIGSTOP, in the same way."""
         return self._send(signal.SIGSTOP)
 
+    def go_on(self) -> bool:
+        """Send SIGCONT, in the same way."""
+        return self._send(signal.SIGCONT)
+
     def _send(self, number: signal.Signals) -> bool:
         if self.pidfd >= 0:
             try:

@@ -22,6 +22,7 @@ class Member:
     attempt: Attempt
     has_input: bool = False
     works: bool = False
+    is_wedged: bool = False
     died_s: float | None = None
 
     @property
@@ -160,6 +161,10 @@ class Roll:
     def has_worked(self, run: str = FIRST) -> bool:
         """Some attempt of the run has worked as a whole."""
         return any(one.run == run and one.has_worked for one in self.attempts)
+
+    def is_wedged(self) -> bool:
+        """The first run works as a whole, and makes no progress any more."""
+        return self.is_working() and all(member.is_wedged for member in self.alive())
 
     def has_ended(self) -> bool:
         """The first run has worked, and all of it is dead."""

@@ -123,6 +123,7 @@ class Recorder:
             "spawn": self._spawn,
             "command": self._command,
             "wait": self._wait,
+            "disrupt": self._disrupt,
             "finish": self._finish,
             "discard": self._discard,
         }
@@ -173,7 +174,7 @@ class Recorder:
             "folder": str(folder),
             "workspace": str(folder / "workspace"),
             "source": str(folder / "source"),
-            "argv": self._runner_argv(token, habits, settled, planned.hold),
+            "argv": self._runner_argv(token, habits, settled, planned.hold, planned.limit_s),
         }
 
     async def _another(self, *, drill: str, name: str, habits: list[str]) -> dict[str, Any]:
@@ -207,11 +208,13 @@ class Recorder:
         folders.copy(template, folder / "source")
         folders.copy(template, folder / "workspace")
 
-    def _runner_argv(self, token: str, habits: Iterable[str], terms: Terms, hold: str | None = None) -> list[str]:
+    def _runner_argv(
+        self, token: str, habits: Iterable[str], terms: Terms, hold: str | None = None, limit_s: float | None = None
+    ) -> list[str]:
         addresses = [word for address in self._addresses for word in ("--recorder", address)]
         armed = [word for habit in habits for word in ("--habit", habit)]
         # Longer than any drill: the cap is for the day on which this process fails.
-        lifetime_s = 60 + 3 * (terms.start_s + terms.call_s + terms.deadline_after_press_s + terms.retry_s)
+        lifetime_s = 60 + 3 * (terms.start_s + terms.call_s + max(limit_s or 0.0, terms.deadline_after_press_s) + terms.retry_s)
         tail = ["--cleanup", f"{terms.cleanup_s:g}", "--lifetime", f"{lifetime_s:g}", *(["--hold", hold] if hold else [])]
         return [sys.executable, "-I", "-S", str(RUNNER), *addresses, "--token", token, *armed, *tail]
 
@@ -232,6 +235,12 @@ class Recorder:
             self._commands.release(command)
             watch.roll.commands.remove(command)
         return {"status": status, "output": str(command.output), "began_s": command.began_s}
+
+    async def _disrupt(self, *, drill: str, how: str) -> dict[str, Any]:
+        """Kill, stop or thaw the process that started the leader; ``lacks`` says why that is not the wrapper, or is nobody of ours."""
+        watch = self._watches[drill]
+        descent.find_descendants([watch], process_table.all_processes())
+        return {"lacks": watch.disrupt(how)}
 
     def _observe(self, *, drill: str, at_s: float, witness: str, kind: str, data: dict[str, Any]) -> None:
         if (watch := self._watches.get(drill)) is not None:

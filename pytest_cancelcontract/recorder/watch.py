@@ -68,6 +68,8 @@ class Watch:
         self._over_timer: asyncio.TimerHandle | None = None
         self._early: list[tuple[float, str, Callable[[], object]]] = []
         self._pressed_s: float | None = None
+        self._hello_s: float | None = None
+        self._progress_s: float | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._reported: str | None = None
         self._is_delivered = False
@@ -93,6 +95,8 @@ class Watch:
             self.problem(f"a runner process ({role}) said hello and cannot be held: {by}")
             return f"refused it cannot be held by the recorder: {by}"
         self._hold(Member(held, role, attempt, has_input=message.get("stdin") == "open"), by)
+        if role == "leader" and attempt.run == FIRST and not attempt.restarted and self._pressed_s is None:
+            self._hello_s = _said_at_s(message)
         if role == "leader" and attempt.restarted:
             self._start(self._look_patiently("second-hello"))
         elif role == "leader" and self.roll.is_first(attempt) and (trouble := self.workspace.open(message)):
@@ -132,6 +136,9 @@ class Watch:
         elif kind == "notice":
             stray = f"{data.get('by')} to {member.role} {member.subject}, from pid {data.get('from_pid')}"
             self._since_press(_said_at_s(message), lambda: self._reached(member), stray)
+        elif kind == "wedged":
+            self._progress_s = max(self._progress_s or 0.0, _said_at_s(message))
+            member.is_wedged = True
         elif kind == "input-ended":
             member.has_input = False
             self._since_press(_said_at_s(message), lambda: lifeline.say("notice"))
@@ -181,7 +188,7 @@ class Watch:
         self.changed()
 
     def _adapter_did(self, at_s: float, kind: str, data: Mapping[str, Any]) -> None:
-        if kind == "pressed" and self._pressed_s is None:
+        if data.get("trigger") and self._pressed_s is None:
             self._press(at_s)
         elif kind == "pressed-again":
             self._over.calls_under_way += 1
@@ -228,6 +235,7 @@ class Watch:
             "working": roll.is_working(),
             "held": self.is_held(),
             "ended": roll.has_ended(),
+            "wedged": roll.is_wedged(),
             "others": {run: self._state_of(run) for run in roll.tokens.values() if run != FIRST},
             "attempts": sum(one.run == FIRST for one in roll.attempts),
             "missing_roles": roll.missing_roles(),
@@ -275,7 +283,7 @@ class Watch:
                 waiter.set_result(True)
         if self._over_timer is not None:
             self._over_timer.cancel()
-        if self._pressed_s is not None and any(event == "over" and not waiter.done() for event, waiter in self._waiters):
+        if self._over.deadline_s is not None and any(event == "over" and not waiter.done() for event, waiter in self._waiters):
             now = time.monotonic()
             self._over_timer = self._loop.call_later(max(0.001, self._over.ends_at_s(now) - now), self.changed)
 
@@ -314,7 +322,7 @@ class Watch:
     # --- Moments ------------------------------------------------------------------------------------------------------
 
     def _press(self, at_s: float) -> None:
-        self._pressed_s = self._over.pressed_s = at_s
+        self._pressed_s = at_s
         early, self._early = self._early, []
         for when_s, stray, act in early:
             self._since_press(when_s, act, stray)
@@ -328,13 +336,16 @@ class Watch:
     def _acted(self, at_s: float | None) -> None:
         """The call that cancelled began to act later than it was noted; all that is reckoned from the press moves on."""
         if at_s is not None and self._pressed_s is not None and at_s > self._pressed_s and not self._over.has_looked_at_deadline:
-            self._pressed_s = self._over.pressed_s = at_s
+            self._pressed_s = at_s
             self._until_deadline(at_s)
 
     def _until_deadline(self, pressed_s: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self._at(pressed_s + self.terms.deadline_after_press_s, self._reach_deadline)
+        since_s = {"hello": self._hello_s, "progress": self._progress_s}.get(self._plan.counts_from)
+        limit_s = self.terms.deadline_after_press_s if self._plan.limit_s is None else self._plan.limit_s
+        self._over.deadline_s = (pressed_s if since_s is None else since_s) + limit_s
+        self._deadline = self._at(self._over.deadline_s, self._reach_deadline)
 
     def _how_far(self) -> str:
         if self._barrier.is_waiting:
@@ -533,6 +544,21 @@ class Watch:
         self._since_press(member.died_s, lambda: self._reached(member))
         self.changed()
 
+    def disrupt(self, how: str) -> str:
+        """Signal the wrapper of the first run, where something stands above it; returns what is lacking, or ``""``."""
+        leader = next((one for one in reversed(self.roll.of_run()) if one.role == "leader" and not one.attempt.restarted), None)
+        starter = self._starters.get(leader.subject) if leader is not None else None
+        if leader is None or starter is None:
+            return "a wrapper: the leader's parent is init, or the command is the runner itself"
+        if any(command.held.identity == starter for command in self.roll.commands):
+            return "a platform above the wrapper: the leader's parent is the command itself"
+        held = self.roll.found.get(starter)
+        if held is None:
+            return "a wrapper that is known to be the drill's own: the leader's parent does not descend from its command"
+        act = {"kill": held.kill, "freeze": held.stop, "thaw": held.go_on}[how]
+        self.journal.add("process-table", "disrupted", str(starter), how=how)
+        return "" if act() else f"the right to signal the wrapper (pid {starter.pid})"
+
     # --- The end ------------------------------------------------------------------------------------------------------
 
     async def last_looks(self) -> None:
@@ -568,6 +594,7 @@ _EVENTS: dict[str, Callable[[Watch], bool]] = {
     "working": lambda watch: watch.roll.is_working() or bool(watch.problems),
     "held": lambda watch: watch.is_held() or bool(watch.problems),
     "ended": lambda watch: watch.roll.has_ended() or bool(watch.problems),
+    "wedged": lambda watch: watch.roll.is_wedged() or bool(watch.problems),
     "delivered": lambda watch: watch._is_delivered,
     "wrapper-exited": lambda watch: watch.roll.wrapper_has_exited(restarted=watch.roll.is_restarting),
     "handover": lambda watch: watch._handed_over,

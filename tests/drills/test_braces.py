@@ -141,8 +141,9 @@ def test_each_argument_has_its_own_origin() -> None:
 @pytest.mark.parametrize(
     ("arguments", "capabilities"),
     [
-        ({"command": "a {runner}"}, ("exit",)),
-        ({"command": "a {runner}", "outcome": "ask {run_id}"}, ("outcome",)),
+        ({"command": "a {runner}"}, ("exit", "disrupt", "recover")),
+        ({"command": "a {time_limit} {stall_after} {runner}"}, ("exit", "disrupt", "recover", "limit", "stall")),
+        ({"command": "a {runner}", "outcome": "ask {run_id}"}, ("outcome", "disrupt", "recover")),
         ({"start": "a {runner}", "cancel_with": "stop {id}"}, ()),
         ({"start": "a {runner}", "cancel_with": "stop {id}", "outcome": "ask {id}"}, ("outcome",)),
     ],

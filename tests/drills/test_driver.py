@@ -215,7 +215,7 @@ def test_disrupting_says_how(drivers: list[Driver]) -> None:
     assert driver.ask(Question("disrupt", handle, how="freeze"), within_s=5).error is None
     assert driver.ask(Question("recover", handle), within_s=5).error is None
     assert adapter.seen[1:] == [("freeze", "the handle"), ("recover", "the handle")]
-    assert driver.capabilities() == ("outcome", "disrupt", "recover")
+    assert driver.capabilities() == ("outcome", "disrupt", "recover", "limit", "stall")
 
 
 def test_coroutines_share_one_loop_that_ends_with_the_driver() -> None:
@@ -316,6 +316,6 @@ def test_what_is_no_adapter_is_refused_by_name(adapter: object, message: str) ->
 
 
 def test_capabilities_are_the_optional_methods_that_exist() -> None:
-    assert Driver(Plain()).capabilities() == ("outcome",)
-    assert Driver(OnLoop()).capabilities() == ("wait",)
+    assert Driver(Plain()).capabilities() == ("outcome", "stall")
+    assert Driver(OnLoop()).capabilities() == ("wait", "stall")
     assert Driver(Stuck()).name == "Stuck"

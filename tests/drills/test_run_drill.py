@@ -82,7 +82,7 @@ def test_a_drill_of_a_kept_wrapper_leaves_a_whole_history(drills: _Drills, read:
     assert drills.run(_command("kept"), "deaf-child") == drills.path
     history = read()
     assert history.header["scenario"] == "deaf-child"
-    assert history.header["capabilities"] == ["exit"]
+    assert history.header["capabilities"] == ["exit", "disrupt", "recover"]
     assert _kinds(history, "adapter") == ["starting", "started", "pressed", "cancel-returned"]
     pressed = history.first("adapter", "pressed")
     assert pressed is not None
@@ -263,7 +263,7 @@ def test_an_outcome_is_asked_again_and_again_and_once_more_at_the_end(drills: _D
 def test_without_outcome_and_wait_nothing_is_asked(drills: _Drills, read: Read) -> None:
     drills.run(_Popen())
     history = read()
-    assert history.header["capabilities"] == []
+    assert history.header["capabilities"] == ["stall"]
     assert not list(history.of("outcome"))
     assert _kinds(history, "adapter")[-1] == "cancel-returned"
 
@@ -306,7 +306,7 @@ def test_a_coroutine_adapter_is_driven_on_its_own_loop(drills: _Drills, read: Re
 
     drills.run(Coroutines())
     history = read()
-    assert history.header["capabilities"] == ["wait"]
+    assert history.header["capabilities"] == ["wait", "stall"]
     assert [(seen.data["outcome"], seen.data["by"]) for seen in history.of("outcome", "answer")] == [("cancelled", "wait")] * 2
 
 

@@ -154,3 +154,35 @@ def afterwards(
     seen += [says("goodbye", at_s + 0.55, subject=NEXT_LEADER, status=0, why="its work is done")] if leaves else []
     seen += [died(dies, subject=NEXT_LEADER)] if dies is not None else []
     return [*seen, *([other_answer(2.0, outcome, run="next")] if outcome is not None else [])]
+
+
+def alone_story(
+    kind: str = "left-alone",
+    *,
+    dies: float | None = 9.0,
+    deadline: float = 16.0,
+    stuck: float | None = None,
+    beats: Sequence[float] | None = None,
+    end: float | None = None,
+    late: float = 0.0,
+) -> list[Observation]:
+    """What all witnesses see of a drill in which nobody presses; the leader said hello at -1 s.
+
+    Args:
+        kind: what is done in place of a press, at 0 s.
+        dies: when the leader died, None for never.
+        stuck: when it made its last progress.
+        beats: when the engine had heartbeats, None where it was not asked.
+    """
+    over = end if end is not None else max(deadline, dies or 0.0) + 0.6
+
+    def at(moment_s: float) -> dict[str, Any]:
+        return row(state="gone" if dies is not None and dies <= moment_s else "S")
+
+    seen = [*clock(-2.0, over + 0.5, late), *start_of({"leader": dies}), saw("adapter", kind, 0.0, trigger=True, how="nothing")]
+    seen += [says("wedged", stuck)] if stuck is not None else []
+    seen += [look("pressed", 0.0, at(0.0)), look("deadline", deadline, at(deadline)), look("end", over, at(over))]
+    seen += [died(dies)] if dies is not None and dies <= over else []
+    seen += [saw("engine", "heartbeats", over, moments=[PRESSED_S + one for one in beats], error=None)] if beats is not None else []
+    left = [] if dies is not None and dies <= over else [{"subject": LEADER, "role": "leader"}]
+    return in_order([*seen, saw("drill", "reaped", over + 0.1, processes=left), saw("drill", "ended", over + 0.1, why="over")])

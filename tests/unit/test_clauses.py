@@ -17,9 +17,13 @@ from tests.unit.rows import (
     cancel_any_time,
     cancel_delivered,
     cancel_idempotent,
+    floor_holds,
     fresh_start,
     grace_bounded,
     grace_given,
+    heartbeat_ends,
+    heartbeat_steady,
+    lease_fenced,
     no_late_writes,
     no_overlap,
     no_survivors,
@@ -28,6 +32,7 @@ from tests.unit.rows import (
     outcome_not_success,
     outcome_reported,
     slot_reusable,
+    stall_detected,
     stays_ended,
 )
 
@@ -44,6 +49,11 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "fresh-start": fresh_start.ROWS,
     "no-overlap": no_overlap.ROWS,
     "stays-ended": stays_ended.ROWS,
+    "floor-holds": floor_holds.ROWS,
+    "stall-detected": stall_detected.ROWS,
+    "heartbeat-steady": heartbeat_steady.ROWS,
+    "heartbeat-ends": heartbeat_ends.ROWS,
+    "lease-fenced": lease_fenced.ROWS,
     "bystander-unharmed": bystander_unharmed.ROWS,
     "cancel-idempotent": cancel_idempotent.ROWS,
     "cancel-any-time": cancel_any_time.ROWS,
@@ -58,10 +68,15 @@ RESTS_ON = {
     "outcome-reported": ("lifeline", "process-table", "outcome", "adapter", "clock"),
     "outcome-not-early": ("lifeline", "process-table", "outcome", "adapter"),
     "outcome-not-success": ("lifeline", "outcome", "adapter"),
-    "no-late-writes": ("lifeline", "workspace", "adapter"),
+    "no-late-writes": ("lifeline", "workspace", "adapter", "clock"),
     "fresh-start": ("lifeline", "adapter"),
     "no-overlap": ("lifeline", "process-table", "adapter"),
     "stays-ended": ("lifeline", "process-table", "adapter"),
+    "floor-holds": ("lifeline", "process-table", "adapter"),
+    "stall-detected": ("lifeline", "process-table", "adapter"),
+    "heartbeat-steady": ("lifeline", "process-table", "adapter", "engine"),
+    "heartbeat-ends": ("lifeline", "process-table", "adapter", "engine"),
+    "lease-fenced": ("lifeline", "process-table", "adapter"),
     "bystander-unharmed": ("lifeline", "process-table", "outcome", "adapter"),
     "cancel-idempotent": ("lifeline", "process-table", "outcome", "adapter", "clock"),
     "cancel-any-time": ("process-table", "adapter"),
@@ -70,7 +85,7 @@ RESTS_ON = {
 """Without any one of these witnesses a clause can never be kept."""
 NOT_BY_LIFE_AND_DEATH = {"cancel-delivered", "no-zombies", "outcome-not-success", "fresh-start"}
 """Clauses that do not rest on who was alive when."""
-WITNESSES = ("lifeline", "process-table", "workspace", "outcome", "adapter", "clock", "drill")
+WITNESSES = ("lifeline", "process-table", "workspace", "outcome", "adapter", "clock", "engine", "drill")
 
 
 def _each() -> Iterator[tuple[str, Row]]:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "pytest_cancelcontract"
 RUNNER = "uncooperative_runner"
 DATA = {"history", "identity", "terms", "finding", "scenarios", "workspace_rules"}
-PURE_STDLIB = {"__future__", "collections", "dataclasses", "enum", "functools", "math", "traceback", "typing"}
+PURE_STDLIB = {"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "math", "traceback", "typing"}
 """All that a judge may use of the standard library: nothing that can look at the world, or at the time."""
 IMPURE_NAMES = {"open", "eval", "exec", "compile", "__import__", "input", "breakpoint"}
 ACTORS = {"drill", "acts", "underway", "outcome_watch", "adapters", "recorder"}

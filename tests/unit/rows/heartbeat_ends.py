@@ -1,0 +1,33 @@
+"""Rows for heartbeat-ends: heartbeat_timeout 1; the run is gone at +0.2 s."""
+
+from pytest_cancelcontract.finding import Verdict
+from pytest_cancelcontract.history import Observation
+from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, PRESSED_S, Row, plus, saw, story, terms, without
+
+CAN = ("outcome", "heartbeats")
+GIVEN = terms(heartbeat_timeout=1)
+
+
+def with_beats(*beats: float, asked: float = 1.5, gone: float | None = 0.2, error: str | None = None) -> list[Observation]:
+    """A drill and these heartbeats, told when the engine was asked."""
+    return plus(story(deaths=gone), saw("engine", "heartbeats", asked, moments=[PRESSED_S + one for one in beats], error=error))
+
+
+ROWS = (
+    Row("none after gone is kept", with_beats(-0.5, 0.1), KEPT, given=GIVEN, capabilities=CAN),
+    Row("one within the timeout is kept", with_beats(-0.5, 1.2), KEPT, given=GIVEN, capabilities=CAN),
+    Row(
+        "one later than that is broken",
+        with_beats(-0.5, 1.25),
+        BROKEN,
+        given=GIVEN,
+        capabilities=CAN,
+        says=["1.05 s after the run was gone"],
+    ),
+    Row("asked too early", with_beats(-0.5, asked=0.4), INCONCLUSIVE, given=GIVEN, capabilities=CAN),
+    Row("never gone", with_beats(-0.5, gone=None, asked=20.0), INCONCLUSIVE, given=GIVEN, capabilities=CAN),
+    Row("the engine was not asked", story(), INCONCLUSIVE, given=GIVEN, capabilities=CAN),
+    Row("the engine did not answer", with_beats(error="gone"), INCONCLUSIVE, given=GIVEN, capabilities=CAN),
+    Row("no timeout is promised", with_beats(0.1), Verdict.NOT_COVERED, capabilities=CAN),
+    Row("nobody can tell of heartbeats", without(with_beats(0.1), "engine"), Verdict.NOT_COVERED, given=GIVEN),
+)
