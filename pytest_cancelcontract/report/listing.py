@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pytest_cancelcontract.scenarios import AFTER_PRESS, Act, Scenario
+from pytest_cancelcontract.scenarios import AFTER_PRESS, Act, Scenario, Trigger
 from pytest_cancelcontract.terms import TERM_NAMES, Terms
 
-_STARTS_AGAIN = frozenset({Act.CANCEL_THEN_RESTART, Act.CANCEL_THEN_NEXT_TASK})
 _WATCHES_FOR_RETRY = frozenset({Act.CANCEL_THEN_WATCH, Act.CANCEL_AT_START})
 _START_S = 0.5
 """What a start of the runner usually takes, the wrapper's own share left out."""
@@ -39,14 +38,19 @@ class _Ladder(Protocol):
 def expected_s(scenario: Scenario, terms: Terms) -> float:
     """About how long the drill of a wrapper that keeps the contract takes, in seconds."""
     waits_s = terms.grace_s if scenario.is_deaf else terms.cleanup_s if scenario.cleans_up else 0.0
+    if scenario.act.trigger is not Trigger.PRESSED:
+        waits_s += terms.value(terms.limit_after(scenario.act.trigger)[0]) or 0.0
     settles_s = terms.retry_s if scenario.act in _WATCHES_FOR_RETRY else 0.0
     return scenario.starts * _START_S + waits_s + len(scenario.moments) * terms.settle_s + settles_s
 
 
 def longest_s(scenario: Scenario, terms: Terms) -> float:
-    """The most that the drill waits from cancel on, in seconds, whatever the wrapper does."""
-    each_s = terms.deadline_after_press_s + terms.kill_within_s + terms.settle_s
-    later_s = terms.start_s if scenario.act in _STARTS_AGAIN else 0.0
+    """The most that the drill waits from cancel on (or what stands in its place), in seconds, whatever the wrapper does."""
+    begins, *_ = terms.limit_after(scenario.act.trigger)
+    limit_s = terms.deadline_after_press_s if terms.value(begins) is None else terms.deadline_after_s(scenario.act.trigger)
+    each_s = limit_s + terms.kill_within_s + terms.settle_s
+    # A second start that does not come is followed by another task, as a control.
+    later_s = 3 * terms.start_s if scenario.act.restarts else terms.start_s if scenario.act is Act.CANCEL_THEN_NEXT_TASK else 0.0
     watched_s = terms.retry_s if scenario.act in _WATCHES_FOR_RETRY else 0.0
     return len(scenario.moments) * (each_s + watched_s) + later_s
 
