@@ -235,7 +235,7 @@ def _has_heartbeats(history: History) -> bool:
     """The engine was asked for its heartbeats, and nobody disturbed the wrapper that makes them."""
     act = act_of(history)
     is_press = act not in set(Act) or Act(act).trigger is Trigger.PRESSED
-    return is_press and history.first("engine", "heartbeats") is not None
+    return is_press and not history.header.get("may_not_start") and history.first("engine", "heartbeats") is not None
 
 
 def uncovered(scenario: Scenario, capabilities: Collection[str], terms: Terms) -> str:

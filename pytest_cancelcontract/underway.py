@@ -344,13 +344,15 @@ class UnderWay:
     def note_not_restarted(self, error: str | None = None, *, is_overdue: bool = False) -> None:
         """Note why the second run did not come up, as far as its wrapper, or the call that starts it, tells.
 
-        It was ``refused`` where the call raised or the wrapper ended with a status that is no success, and it may have ``said`` why.
+        It was ``refused`` where the call raised or the wrapper has ended, and it may have ``said`` why.
         ``is_overdue`` says that the error is the plugin's own: the call did not return in time.
         """
         second = self._wait_a_slice("second-working", time.monotonic()).state["second"]
         ended = f"the wrapper ended with status {second['status']}" if second["exited"] else "no runner said hello"
         has_raised = error is not None and not is_overdue
-        is_refused = has_raised or bool(second["exited"] and second["status"])
+        # A client that hands its run to a service leaves well, and the run may come yet.
+        has_given_up = second["exited"] and (second["status"] != 0 or "exit" in self._capabilities)
+        is_refused = has_raised or bool(has_given_up)
         has_said = has_raised or bool(self._printed())
         why = error or f"{ended}.{self.output_tail()}"
         self.observe("adapter", "not-restarted", why=why, refused=is_refused, said=has_said)

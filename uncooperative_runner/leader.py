@@ -71,7 +71,9 @@ def _wait_for_enter(narrator: Narrator) -> None:
 def _go(leader: Member, order: str, narrator: Narrator | None) -> NoReturn:
     plan = leader.options.plan
     found = poison.find(leader.folder, leader.attempt)
-    leader.say("found", looked=True, poison=found, session=poison.carried_session(sys.argv[1:], os.environ))
+    session = poison.carried_session(sys.argv[1:], os.environ, leader.options.token)
+    is_marked = bool(leader.folder) and poison.why_not_here(leader.folder) is None
+    leader.say("found", looked=True, marked=is_marked, poison=found, session=session)
     if order in ("look", "overlap"):
         _only_look(leader, works=order == "overlap")
     pids = _start_children(leader)

@@ -165,15 +165,18 @@ def _lines_of(path: str) -> list[str]:
         return []
 
 
-def carried_session(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, str] | None:
+def carried_session(argv: Sequence[str], environment: Mapping[str, str], token: str = "") -> dict[str, str] | None:
     """The first session id of an earlier attempt on the command line or in the environment, as ``{"where", "text"}``.
 
-    Only the id itself is taken: what stands around it may be secret.
+    It is known with its prefix, and by what stands behind that (``TOKEN-ATTEMPT``) without it. Only the id itself is taken: what stands
+    around it may be secret.
     """
-    for where, texts in (("argv", argv), ("env", environment.values())):
+    beginnings = (SESSION, *((f"{token}-",) if token else ()))
+    for where, texts in (("argv", argv), ("env", [*environment.values(), *environment])):
         for text in texts:
-            _, prefix, rest = text.partition(SESSION)
-            if prefix:
-                length = next((at for at, character in enumerate(rest) if not (character.isalnum() or character in "-_.")), len(rest))
-                return {"where": where, "text": prefix + rest[:length]}
+            for beginning in beginnings:
+                _, prefix, rest = text.partition(beginning)
+                if prefix:
+                    length = next((at for at, character in enumerate(rest) if not (character.isalnum() or character in "-_.")), len(rest))
+                    return {"where": where, "text": prefix + rest[:length]}
     return None

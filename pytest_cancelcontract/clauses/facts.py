@@ -203,6 +203,15 @@ class Facts:
             watched_to = max(watched_to, ended)
         return max(worst, _silence(watched_to, until_s))
 
+    def waited_s(self, since_s: float, until_s: float) -> float:
+        """How long the wrapper's own processes waited for a processor meanwhile, in sum; 0 where nobody read it."""
+        told = [(one.at_s, float(one.data.get("waited_s", 0.0))) for one in self.history.of("clock", "waited")]
+        if not told:
+            return 0.0
+        before = next((waited for at_s, waited in reversed(told) if at_s <= since_s + ROUNDING_S), told[0][1])
+        after = next((waited for at_s, waited in told if at_s >= until_s - ROUNDING_S), told[-1][1])
+        return max(0.0, after - before)
+
     def against(self, limit_s: float, *, since_s: float, event: Span) -> Timing:
         """Whether ``event`` came within ``limit_s`` of ``since_s``; too close where the machine's lateness could decide it."""
         until_s = event.latest_s if event.is_closed else max(event.earliest_s, since_s)
@@ -210,6 +219,8 @@ class Facts:
         least, most = event.earliest_s - since_s, event.latest_s - since_s
         if most <= limit_s + ROUNDING_S and (margin == 0 or most < limit_s - margin):
             return Timing.WITHIN
+        # Who is kept from running cannot be in time: what the wrapper itself waited for a processor is the machine's as well.
+        margin += self.waited_s(min(since_s, until_s), max(since_s, until_s))
         if least > limit_s + margin + ROUNDING_S:
             return Timing.BEYOND
         # Not within, and beyond by less than the machine was late: it could have been the machine.

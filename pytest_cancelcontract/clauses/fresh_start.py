@@ -40,6 +40,9 @@ def check(facts: Facts) -> Finding:
     kinds = words.several(sorted({str(item.get("kind")) for item in planted.data["poison"]}), ", ")
     seen_by = f"lifeline of the second run's leader, {words.after_press(facts, looks[0].at_s)}; planted by the first: {kinds}"
     found = [item for look in looks for item in _found(look)]
+    if not found and not all(look.data.get("marked", True) for look in looks):
+        observed = f"the second run found itself in {_folder(facts)}, which is no workspace made for a drill, and looked nowhere else"
+        return words.inconclusive(observed, EXPECTED, seen_by=seen_by, advice="start it in a workspace that is built from run.source")
     if not found:
         observed = f"nothing of the first run, of {len(planted.data['poison'])} things planted, in {_folder(facts)}"
         return Finding(Verdict.KEPT, observed, EXPECTED, seen_by)

@@ -89,6 +89,8 @@ def _doubt_while_alive(facts: Facts, changes: LateChanges, who: str, *, exists: 
         return f"{who}, and the stamp was made {words.after_press(facts, stamp.at_s)}, so what changed in between is not known"
     if not exists:
         return f"{who}, and the workspace was taken away before it could be looked at"
+    if any(one.data.get("cut") for one in facts.history.of("workspace", "look")):
+        return f"{who}, and the folder that it works in holds more than is looked at"
     if changes.ignored:
         told = [f"{one.path} ({one.until.ignored})" for one in changes.ignored]
         return f"{who}, and wrote where it is ignored: {words.several(told, ', ')}"
@@ -99,6 +101,10 @@ def _doubt_while_alive(facts: Facts, changes: LateChanges, who: str, *, exists: 
     if changes.unseen:
         paths = words.several(changes.unseen, ", ")
         return f"{who}, and {paths} changed right after the handover, before the first look: nothing tells by whom"
+    if any(one.data.get("unlisted") for one in facts.history.of("workspace", "look")):
+        return f"{who}, and more changed than was read"
+    if any(one.data.get("same") is False for one in facts.history.of("workspace", "look") if one.data.get("moment") == "handover"):
+        return f"{who}, and the folder that it had was moved or made anew by then, so what it writes in the old one is not seen"
     if unread:
         return f"{who}, and the files that {words.several(unread, ', ')} held could not be read"
     if told_late := _told_late(facts):

@@ -70,6 +70,7 @@ def _survived(facts: Facts, member: Member) -> bool:
         return False
     # A death that late is the machine's word against the wrapper's; so is being alive until then.
     margin = facts.lateness_s(facts.deadline_s, death.latest_s) if death.is_closed else 0.0
+    margin += facts.waited_s(facts.triggered_s, death.latest_s) if death.is_closed else 0.0
     if death.is_closed and death.latest_s <= facts.deadline_s + margin + ROUNDING_S:
         return False
     return fate is Fate.ALIVE or death.earliest_s > facts.deadline_s + margin + ROUNDING_S

@@ -9,7 +9,10 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+from pytest_cancelcontract.recorder import mounts
 
 MARKER = ".cancel-contract-workspace"
 """Only a folder with this file in it is ever poisoned by a runner: it can't be somebody's real work."""
@@ -92,11 +95,32 @@ def _digest(path: Path) -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder with everything in it, read-only folders too; what cannot be removed stays."""
-    for place, folders, _ in os.walk(folder):
-        for name in folders:
+    """Remove a folder with everything in it, read-only folders too; what cannot be removed stays.
+
+    What is mounted in it is somebody's: it is not entered, and stays with the folders above it.
+    """
+    mounted = frozenset(mounts.at_or_below(folder))
+    places = list(_open_up(folder, mounted))
+    if not mounted:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for place, names in reversed(places):
+        for name in names:
             with contextlib.suppress(OSError):
-                path = Path(place) / name
-                if not path.is_symlink():
-                    path.chmod(path.stat().st_mode | stat.S_IRWXU)
-    shutil.rmtree(folder, ignore_errors=True)
+                (place / name).unlink()
+        with contextlib.suppress(OSError):
+            place.rmdir()
+
+
+def _open_up(folder: Path, mounted: frozenset[str]) -> Iterator[tuple[Path, list[str]]]:
+    """Every folder that is not mounted, made one that can be emptied, with the names in it that are no folders; those above come first."""
+    if str(folder.resolve()) in mounted:
+        return
+    for place, names, files in os.walk(folder.resolve()):
+        links = [name for name in names if os.path.islink(os.path.join(place, name))]
+        names[:] = [name for name in names if name not in links and os.path.join(place, name) not in mounted]
+        for name in names:
+            with contextlib.suppress(OSError):
+                path = Path(place, name)
+                path.chmod(path.stat().st_mode | stat.S_IRWXU)
+        yield Path(place), [*files, *links]

@@ -6,17 +6,14 @@ Looked at only when the task's second start has come to nothing; what that means
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import process_table
+from pytest_cancelcontract.recorder import mounts, process_table
 from uncooperative_runner import poison
-
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def old_workspace(folder: str, inode: tuple[int, int], *, owner: int) -> dict[str, Any]:
@@ -36,31 +33,22 @@ def old_workspace(folder: str, inode: tuple[int, int], *, owner: int) -> dict[st
 
 
 def _obstacle(folder: str, owner: int) -> str:
-    inside = folder.rstrip("/") + "/"
-    if mount := next((place for place in _mounts() if place == folder or place.startswith(inside)), None):
-        return f"a mount at {mount}"
-    if owner != 0 and (shut := next(_read_only_folders(folder), None)):
-        return f"the read-only folder {shut}"
+    if mounted := mounts.at_or_below(folder):
+        return f"a mount at {mounted[0]}"
+    if shut := next(_folders_of_others(folder, owner), None):
+        return f"another user's folder {shut}"
     return ""
 
 
-def _mounts() -> Iterator[str]:
-    """Where something is mounted, proc_pid_mountinfo(5): the fifth field, with blanks in octal."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        yield _OCTAL.sub(lambda code: chr(int(code[1], 8)), line.split(" ")[4])
-
-
-def _read_only_folders(folder: str) -> Iterator[str]:
+def _folders_of_others(folder: str, owner: int) -> Iterator[str]:
+    """Folders that this user can neither write to nor make so; one's own that is read-only, as the poison's is, can be opened."""
     for place, _, _ in os.walk(folder):
         try:
-            if not os.lstat(place).st_mode & stat.S_IWUSR:
-                yield place
+            status = os.lstat(place)
         except OSError:
             continue
+        if owner not in (0, status.st_uid) and not status.st_mode & stat.S_IWOTH:
+            yield place
 
 
 def locks(living: Iterable[tuple[Identity, str]]) -> list[dict[str, str]]:

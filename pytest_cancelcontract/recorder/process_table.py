@@ -90,6 +90,21 @@ def read_stat(pid: int) -> Stat | None:
         return None
 
 
+def waited_s(pid: int) -> float:
+    """How long the threads of a process have waited for a processor, in sum; 0 where the kernel does not tell.
+
+    Source: the second field of /proc/PID/task/TID/schedstat, in nanoseconds (scheduler statistics, kernel documentation).
+    """
+    total_ns = 0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/schedstat", "rb", buffering=0) as file:
+                total_ns += int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        pass
+    return total_ns / 1e9
+
+
 def identity_of(pid: int) -> Identity | None:
     """The identity of the process that has this pid now, or None."""
     stat = read_stat(pid)

@@ -21,6 +21,8 @@ from pytest_cancelcontract.recorder.holders import Held, Hold
 from pytest_cancelcontract.recorder.marks import Reading
 from pytest_cancelcontract.recorder.workspace import Entry, Look, Moment
 
+READ_AT_MOST = 2000
+"""So many changed files are read in a look beyond the run's own and those that it holds: sixty thousand take ten seconds."""
 ROWS_AT_MOST = 1000
 """So many changes that nobody has marked or holds are told one by one: a wrapper may empty a folder of a hundred thousand files."""
 NOBODY: frozenset[Hold] = frozenset()
@@ -111,6 +113,7 @@ class SinceHandover:
     _held_before: Mapping[holders.Key, frozenset[Hold]] = field(default_factory=dict)
     _told: dict[str, tuple[Difference, frozenset[Hold], Change]] = field(default_factory=dict)
     _others: dict[str, bool | None] = field(default_factory=dict)
+    _reads: int = 0
     _patterns: list[tuple[str, re.Pattern[str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -185,7 +188,7 @@ class SinceHandover:
     # --- Changes ------------------------------------------------------------------------------------------------------
 
     def _seen(self, seen: Look, held: Held, found: Sequence[Difference], living: Sequence[Identity]) -> Seen:
-        changes, ignored = [], 0
+        changes, ignored, self._reads = [], 0, 0
         for one in found:
             pattern = self._ignored_by(one.path)
             change = self._change(one, self._holders_of(one, held))
@@ -197,7 +200,7 @@ class SinceHandover:
         changes = self._with_others(changes, seen, [str(one) for one in living])
         changes.sort(key=lambda one: (one.is_anybodys, one.what != UNKNOWN))
         listed = ROWS_AT_MOST + sum(not one.is_anybodys for one in changes)
-        return Seen(seen, changes[:listed], held.unread, ignored, len(changes[listed:]))
+        return Seen(seen, changes[:listed], held.unread, ignored, max(len(changes[listed:]), self._reads - READ_AT_MOST))
 
     def _holders_of(self, one: Difference, held: Held) -> frozenset[Hold]:
         """At this look, or at the one before: a process that died in between may have changed it last."""
@@ -219,7 +222,7 @@ class SinceHandover:
 
     def _change_of_present(self, one: Difference, now: Entry, is_beside: bool, held_by: tuple[Hold, ...]) -> Change:
         change = Change(one.path, is_beside, one.what, now.ctime_ns, now.size, "", one.was, holders=held_by)
-        if not now.is_file:
+        if not now.is_file or not self._is_worth_reading(one.path, held_by):
             return change
         known = self._known_of(one, now)
         if known is None and held_by:
@@ -242,6 +245,12 @@ class SinceHandover:
             by_reading=not is_timed,
             span_s=known.span_s if known else None,
         )
+
+    def _is_worth_reading(self, path: str, held_by: tuple[Hold, ...]) -> bool:
+        if held_by or f"/{workspace.OWN_PREFIX}" in path:
+            return True
+        self._reads += 1
+        return self._reads <= READ_AT_MOST
 
     def _known_of(self, one: Difference, now: Entry) -> _Known | None:
         known = self._known.get(now.key)

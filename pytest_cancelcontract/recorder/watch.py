@@ -23,6 +23,7 @@ from pytest_cancelcontract.recorder.over import Over
 from pytest_cancelcontract.recorder.plan import FIRST, Plan
 from pytest_cancelcontract.recorder.reaper import Held
 from pytest_cancelcontract.recorder.roll import Attempt, Command, Member, Roll
+from pytest_cancelcontract.recorder.starvation import Starvation
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
 from pytest_cancelcontract.terms import Terms
 
@@ -76,6 +77,7 @@ class Watch:
         self._goes_on: set[str] = set()
         self._handed_over = False
         self._starters: dict[str, Identity] = {}
+        self._starvation = Starvation()
         self._stopped: set[Identity] = set()
 
     # --- What happens -------------------------------------------------------------------------------------------------
@@ -323,6 +325,7 @@ class Watch:
 
     def _press(self, at_s: float) -> None:
         self._pressed_s = at_s
+        self._note_starvation()
         early, self._early = self._early, []
         for when_s, stray, act in early:
             self._since_press(when_s, act, stray)
@@ -371,6 +374,7 @@ class Watch:
             self.changed()
 
     def _report(self, at_s: float) -> None:
+        self._note_starvation()
         self._start(self._look_patiently("reported"))
         if self.terms.early_s:
             self._at(at_s + self.terms.early_s, self._hand_over)
@@ -378,6 +382,7 @@ class Watch:
             self._hand_over()
 
     def _reach_deadline(self) -> None:
+        self._note_starvation()
         self.look("deadline")
         self._over.has_looked_at_deadline = True
         self._hand_over()
@@ -503,6 +508,17 @@ class Watch:
         self._works(member)
         self.changed()
 
+    def see_starvation(self) -> float:
+        """Read how long the wrapper's own processes have waited for a processor by now, in sum."""
+        members = self.roll.members
+        commands = [command.held.identity for command in self.roll.commands if command.role != "helper"]
+        own = {*commands, *self._starters.values(), *self.roll.found} - members.keys()
+        return self._starvation.read(own)
+
+    def _note_starvation(self) -> None:
+        if not self.is_finished:
+            self.journal.add("clock", "waited", waited_s=round(self.see_starvation(), 6))
+
     def see_stopped(self, table: Mapping[int, process_table.Stat]) -> None:
         """See who of the runs was stopped, by whomever: it cannot tell of its notices."""
         for member in self.roll.living():
@@ -538,6 +554,8 @@ class Watch:
     def _died(self, member: Member) -> None:
         self._loop.remove_reader(member.held.pidfd)
         member.died_s = self.journal.add("process-table", "died", member.subject, role=member.role, attempt=member.attempt.id)
+        if self._pressed_s is not None:
+            self._note_starvation()
         if self._handed_over and member.attempt.run == FIRST and not self.roll.alive():
             self.workspace.stamp("gone")
             self._start(self.workspace.note_changes("gone"))
@@ -565,6 +583,7 @@ class Watch:
         """What is looked at before anything is ended."""
         await asyncio.gather(*(self._tasks - self._endless), return_exceptions=True)
         self.look("end")
+        self._note_starvation()
         self.workspace.stamp("end")
         await self.workspace.note_changes("end")
 

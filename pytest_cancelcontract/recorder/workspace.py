@@ -55,11 +55,19 @@ def entry_of(status: os.stat_result) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All entries by path: the folder itself, all below it, and what is looked at beside it; ``exists`` is False where it is gone."""
+    """All entries by path: the folder itself, all below it on its own file system, and what is looked at beside it.
+
+    ``exists`` is False where it is gone, and ``is_cut`` says that there is more than is looked at.
+    """
 
     entries: Mapping[str, Entry]
     exists: bool
     took_s: float
+    is_cut: bool = False
+
+
+ENTRIES_AT_MOST = 400_000
+"""A working folder with more than that is no workspace; a look at all of a machine would take longer than anybody waits for it."""
 
 
 def is_the_runs_name(name: str) -> bool:
@@ -79,9 +87,9 @@ def look(folder: str, watches_beside: Callable[[str], bool] = is_the_runs_name) 
     if status is not None:
         entries[folder.rstrip("/")] = entry_of(status)
     with _uncollected():
-        _walk(folder, entries)
+        is_cut = status is not None and not _walk(folder, status.st_dev, entries)
     _look_beside(folder, watches_beside, entries)
-    return Look(entries, exists, time.monotonic() - began)
+    return Look(entries, exists, time.monotonic() - began, is_cut)
 
 
 @contextlib.contextmanager
@@ -99,9 +107,12 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _walk(folder: str, entries: dict[str, Entry]) -> None:
+def _walk(folder: str, device: int, entries: dict[str, Entry]) -> bool:
+    """Whether all was seen. What is mounted below (a /proc, say) is another's, and named only."""
     waiting = [folder]
     while waiting:
+        if len(entries) > ENTRIES_AT_MOST:
+            return False
         try:
             with os.scandir(waiting.pop()) as found:
                 for item in found:
@@ -111,10 +122,11 @@ def _walk(folder: str, entries: dict[str, Entry]) -> None:
                         continue
                     # As entry_of, whose call alone would be a tenth of the walk.
                     entries[item.path] = tuple.__new__(Entry, (*status[:7], status.st_mtime_ns, status.st_ctime_ns))
-                    if stat.S_ISDIR(status.st_mode):
+                    if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
                         waiting.append(item.path)
         except OSError:
             continue
+    return True
 
 
 def _look_beside(folder: str, watches: Callable[[str], bool], entries: dict[str, Entry]) -> None:

@@ -125,6 +125,10 @@ class WorkspaceWatch:
         if self.opened is not None:
             workspace.remove_logs(self.opened.folder, tokens)
 
+    def _is_same(self) -> bool:
+        """Whether the folder is the very one in which the leader found itself, and not another in its place."""
+        return self.opened is not None and _inode(self.opened.folder) == self.opened.inode
+
     def _watches_beside(self) -> Callable[[str], bool]:
         """In the drill's own folder every name counts that is not the recorder's; any other folder may be anybody's."""
         assert self.opened is not None
@@ -150,6 +154,8 @@ class WorkspaceWatch:
                 unread=list(seen.unread),
                 ignored=seen.ignored,
                 unlisted=seen.unlisted,
+                cut=seen.look.is_cut,
+                same=self._is_same(),
             )
 
 

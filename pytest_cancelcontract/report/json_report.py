@@ -58,8 +58,10 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, 
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    text = json.dumps(document(rows, terms=terms), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        draft.write_text(json.dumps(document(rows, terms=terms), indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        # A file's name need not be UTF-8; what is not comes as lone surrogates, whose escapes are JSON's as well.
+        draft.write_bytes(text.encode("utf-8", "backslashreplace"))
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)

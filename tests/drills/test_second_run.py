@@ -80,8 +80,8 @@ def test_a_workspace_that_is_built_anew_at_the_same_path_is_fresh(drill: RunDril
     history = drill(Rebuilds())
     found = _finding(history, "fresh-start")
     assert found.verdict is Verdict.KEPT, found
-    opened = history.first("workspace", "opened")
-    assert opened is not None and f"the first run's was inode {opened.data['ino']}" in found.observed
+    hello = [seen for seen in history.of("lifeline", "hello") if seen.data["role"] == "leader"][-1]
+    assert f"(device {hello.data['cwd_dev']}, inode {hello.data['cwd_ino']}" in found.observed
     assert not list(history.of("adapter", "not-restarted"))
     assert [seen.data["run"] for seen in history.of("adapter", "other-starting")] == []
 

@@ -21,11 +21,11 @@ from pytest_cancelcontract.assertions import (
     assert_cancel_idempotent,
     assert_fresh_start,
     assert_grace_bounded,
-    assert_heartbeat_steady,
     assert_no_overlap,
     assert_no_survivors,
     assert_outcome_not_success,
     assert_outcome_reported,
+    assert_spend_stops,
 )
 from pytest_cancelcontract.drill import Drill, DrillMisused, EndedBeforePress, RunnerNeverWorked
 from pytest_cancelcontract.history import History
@@ -139,7 +139,7 @@ def test_without_a_watch_the_outcome_is_not_covered_in_the_file_too(make: Make, 
         with pytest.raises(ContractInconclusive, match="not covered: polite:outcome-reported"):
             assert_outcome_reported(drill)
         with pytest.raises(ContractInconclusive, match="a later release"):
-            assert_heartbeat_steady(drill)
+            assert_spend_stops(drill)
     assert read().header["capabilities"] == []
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -139,6 +142,27 @@ def test_an_unreadable_process_is_neither_dead_nor_alive(monkeypatch: pytest.Mon
     monkeypatch.setattr(process_table, "read_stat", refuse)
     seen = process_table.sight(Identity(os.getpid(), 1))
     assert (seen.can_read, seen.alive) == (False, None)
+
+
+def test_what_two_share_a_processor_they_wait_for_each_other() -> None:
+    """And a process that sleeps waits for none."""
+    spin = f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}}); print(flush=True)\nwhile True: pass"
+    spinners = [subprocess.Popen([sys.executable, "-I", "-S", "-c", spin], stdout=subprocess.PIPE) for _ in range(2)]
+    sleeper = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; print(flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
+    try:
+        for process in (*spinners, sleeper):
+            assert process.stdout is not None and process.stdout.readline()
+        before = {one.pid: process_table.waited_s(one.pid) for one in (*spinners, sleeper)}
+        until = time.monotonic() + 10
+        while sum(process_table.waited_s(one.pid) - before[one.pid] for one in spinners) < 0.2:
+            assert time.monotonic() < until
+            time.sleep(0.01)  # no event tells of it
+        assert process_table.waited_s(sleeper.pid) - before[sleeper.pid] < 0.1
+    finally:
+        for process in (*spinners, sleeper):
+            process.kill()
+            process.communicate()
+    assert process_table.waited_s(sleeper.pid) == 0.0
 
 
 def test_all_processes_holds_this_one() -> None:

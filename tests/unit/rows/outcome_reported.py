@@ -13,6 +13,17 @@ ROWS = (
     ),
     Row("exactly at the limit is kept", story(reported=2.2, returns=2.2), KEPT),
     Row("a late outcome is broken", story(reported=3.0), BROKEN, says=["the record is set late"]),
+    Row(
+        "late by less than the wrapper waited for a processor",
+        plus(story(reported=3.0, returns=3.0), saw("clock", "waited", 0.2, waited_s=0.1), saw("clock", "waited", 3.0, waited_s=1.0)),
+        INCONCLUSIVE,
+        spoilt=True,
+    ),
+    Row(
+        "late by more than the wrapper waited for a processor is broken",
+        plus(story(reported=3.0, returns=3.0), saw("clock", "waited", 0.2, waited_s=0.1), saw("clock", "waited", 3.0, waited_s=0.8)),
+        BROKEN,
+    ),
     Row("a late return is broken", story(returns=3.0), BROKEN, says=["the cancel call returned +3.0 s"]),
     Row("a call that never returns is broken", story(returns=None), BROKEN, says=["has not returned"]),
     Row("an outcome that never comes is broken", story(reported=None), BROKEN, says=["no terminal outcome"]),
