@@ -13,6 +13,9 @@ PAST_LIMIT_LATENESSES = 2
 """How far beyond a limit the world is still watched, so that what did not happen by then was seen not to happen: so long, and
 so many times as long as the machine was late at worst, since a verdict needs more than that."""
 
+WAITED_AT_MOST_S = 3.0
+"""A wrapper that was kept from running is given that time as well, but one that starves itself is not watched for ever."""
+
 
 class Over:
     """Reckons the end of one drill from what the watch tells it."""
@@ -24,6 +27,7 @@ class Over:
         self.is_covered = False
         self.has_looked_at_deadline = False
         self.worst_late_s = 0.0
+        self.waited_s = 0.0
         self._roll = roll
         self._terms = terms
         self._plan = plan
@@ -75,7 +79,7 @@ class Over:
         return self._plan.may_not_start and not self._roll.of_run()
 
     def _past_limit_s(self) -> float:
-        return PAST_LIMIT_S + PAST_LIMIT_LATENESSES * self.worst_late_s
+        return PAST_LIMIT_S + PAST_LIMIT_LATENESSES * self.worst_late_s + min(self.waited_s, WAITED_AT_MOST_S)
 
     def _has_answered(self) -> bool:
         return self.calls_under_way == 0 and (self.is_reported or not self.is_covered)

@@ -78,6 +78,7 @@ class Watch:
         self._handed_over = False
         self._starters: dict[str, Identity] = {}
         self._starvation = Starvation()
+        self._waited_before_s = 0.0
         self._stopped: set[Identity] = set()
 
     # --- What happens -------------------------------------------------------------------------------------------------
@@ -324,6 +325,7 @@ class Watch:
     # --- Moments ------------------------------------------------------------------------------------------------------
 
     def _press(self, at_s: float) -> None:
+        self.see_starvation()
         self._pressed_s = at_s
         self._note_starvation()
         early, self._early = self._early, []
@@ -513,7 +515,11 @@ class Watch:
         members = self.roll.members
         commands = [command.held.identity for command in self.roll.commands if command.role != "helper"]
         own = {*commands, *self._starters.values(), *self.roll.found} - members.keys()
-        return self._starvation.read(own)
+        total_s = self._starvation.read(own)
+        if self._pressed_s is None:
+            self._waited_before_s = total_s
+        self._over.waited_s = total_s - self._waited_before_s
+        return total_s
 
     def _note_starvation(self) -> None:
         if not self.is_finished:

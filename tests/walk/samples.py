@@ -37,6 +37,13 @@ class Sample:
     cells: Mapping[str, Mapping[str, str]]
     is_a_delay: bool
     needs: tuple[str, ...]
+    start: float | None
+
+    @property
+    def terms(self) -> Terms:
+        """What it is walked with: the table's terms, but for a ``start`` of its own, where it is waited for in vain."""
+        given = _table()["terms"] | ({} if self.start is None else {"start": self.start})
+        return settle_terms({name: (value, "fixtures/expected.toml") for name, value in given.items()})
 
     @property
     def is_kept(self) -> bool:
@@ -71,11 +78,6 @@ WALKED: tuple[Scenario, ...] = tuple(row for row in SCENARIOS if not row.needs)
 """The others take a platform above the wrapper: they are drilled with fixtures/orchestrator, in tests/orchestrator."""
 
 
-def terms() -> Terms:
-    """The terms that the samples are walked with."""
-    return settle_terms({name: (value, "fixtures/expected.toml") for name, value in _table()["terms"].items()})
-
-
 def samples() -> list[Sample]:
     """All samples, in the file's order."""
     table = _table()
@@ -105,6 +107,7 @@ def _sample(name: str, row: Mapping[str, Any], driven: Mapping[str, str]) -> Sam
         row.get("not_kept", {}),
         row.get("is_a_delay", False),
         tuple(row.get("needs", ())),
+        row.get("start"),
     )
 
 

@@ -15,7 +15,7 @@ from pytest_cancelcontract.adapters.hosting import driver_for
 from pytest_cancelcontract.conduct import DrillResult, Lanes, conduct
 from pytest_cancelcontract.recorder.client import Recorder
 from pytest_cancelcontract.scenarios import Scenario
-from tests.walk.samples import Sample, terms
+from tests.walk.samples import Sample
 
 if TYPE_CHECKING:
     from tests.walk.verdicts import Compared
@@ -116,6 +116,8 @@ class Walk:
         driver = driver_for(cell.sample.adapter(records))
         try:
             history = folder / f"{cell.scenario.id}.jsonl"
-            return conduct(self._recorder, driver, cell.scenario, terms(), history=history, wrapper=cell.sample.name, lanes=self._lanes)
+            return conduct(
+                self._recorder, driver, cell.scenario, cell.sample.terms, history=history, wrapper=cell.sample.name, lanes=self._lanes
+            )
         finally:
             driver.close()
