@@ -17,7 +17,7 @@ from pytest_cancelcontract.conduct import DrillResult, Lanes, conduct
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.history import load
 from pytest_cancelcontract.recorder.client import Recorder
-from pytest_cancelcontract.scenarios import by_id, select
+from pytest_cancelcontract.scenarios import by_id
 from pytest_cancelcontract.terms import Terms
 from tests.conftest import GONE_WITHIN_S, STAMP, stamped
 from tests.temporal.conftest import MakeAdapter
@@ -49,8 +49,7 @@ class Cell:
 
 
 CELLS = (
-    *(Cell("kept", row.id) for row in select("core")),
-    *(Cell("kept", id) for id in ("bystander", "cancel-after-end", "next-task")),
+    *(Cell("kept", id) for id in ("polite", "slow-cleanup", "deaf", "deaf-child", "daemon", "second-run", "bystander", "next-task")),
     Cell("kept_in_a_thread", "deaf-child"),
     Cell("calls_a_fixed_program", "second-run", more={"shims": ("claude",), "options": lambda run: {"id": run.task_id}}),
     # The server closes the workflow at once where it does not have to wait for the activity.
