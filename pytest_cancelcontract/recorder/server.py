@@ -22,7 +22,7 @@ from typing import Any
 
 import uncooperative_runner
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import descent, folders, machine, process_table
+from pytest_cancelcontract.recorder import descent, folders, machine, process_table, workspace
 from pytest_cancelcontract.recorder.clock import Clock
 from pytest_cancelcontract.recorder.commands import Commands, SpawnError
 from pytest_cancelcontract.recorder.descent import Hosts
@@ -166,8 +166,8 @@ class Recorder:
             raise RuntimeError(f"cannot make the drill's folder {folder}: {error.args[0][0][2]}") from error
         except OSError as error:
             raise RuntimeError(f"cannot make the drill's folder {folder}: {error.strerror or error}") from error
-        workspace = WorkspaceWatch(journal, token, folder / "workspace", ignore=planned.ignore)
-        watch = Watch(name, token, folder, journal, workspace, settled, header.get("capabilities", ()), planned)
+        watched = WorkspaceWatch(journal, token, folder / "workspace", ignore=planned.ignore)
+        watch = Watch(name, token, folder, journal, watched, settled, header.get("capabilities", ()), planned)
         self._watches[name] = self._by_token[token] = watch
         return {
             "drill": name,
@@ -420,6 +420,8 @@ class Recorder:
         self._hosts.release_ended()
         self._ended_tokens.update(watch.roll.tokens)
         watch.workspace.remove_own_logs(self._ended_tokens)
+        for folder in watch.folders:  # where its other runs found themselves
+            workspace.remove_logs(folder, self._ended_tokens)
         return spared_by_kernel
 
     def _held(self, watch: Watch) -> list[Held]:

@@ -77,6 +77,7 @@ class Watch:
         self._goes_on: set[str] = set()
         self._handed_over = False
         self._starters: dict[str, Identity] = {}
+        self.folders: set[str] = set()
         self._starvation = Starvation()
         self._waited_before_s = 0.0
         self._stopped: set[Identity] = set()
@@ -98,6 +99,8 @@ class Watch:
             self.problem(f"a runner process ({role}) said hello and cannot be held: {by}")
             return f"refused it cannot be held by the recorder: {by}"
         self._hold(Member(held, role, attempt, has_input=message.get("stdin") == "open"), by)
+        if role == "leader" and message.get("cwd"):
+            self.folders.add(str(message["cwd"]))
         if role == "leader" and attempt.run == FIRST and not attempt.restarted and self._pressed_s is None:
             self._hello_s = _said_at_s(message)
         if role == "leader" and attempt.restarted:
