@@ -80,20 +80,26 @@ def _folder(facts: Facts, *, is_built_on: bool = False) -> str:
     A folder that is made anew can have the number of the one that was removed, so the same number says so only with something in it.
     """
     second = facts.second_leader
-    hello = second.hello if second is not None else {}
-    opened = facts.history.first("workspace", "opened")
-    mine = (hello.get("cwd_dev"), hello.get("cwd_ino"))
-    theirs = (opened.data.get("dev"), opened.data.get("ino")) if opened is not None else (None, None)
-    told = f"{hello.get('cwd', 'its working folder')} (device {mine[0]}, inode {mine[1]}"
+    path = str(second.hello.get("cwd", "its working folder")) if second is not None else "its working folder"
+    mine, theirs = _numbers(facts)
+    told = f"{path} (device {mine[0]}, inode {mine[1]}"
     if mine == (None, None):
-        return str(hello.get("cwd", "its working folder"))
+        return path
     if mine == theirs:
         return f"{told}: the first run's own folder)" if is_built_on else f"{told})"
     return f"{told}; the first run's was inode {theirs[1]})" if theirs != (None, None) else f"{told})"
 
 
+def _numbers(facts: Facts) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Device and inode of the second run's folder, and of the first one's; None where they are not told."""
+    second, opened = facts.second_leader, facts.history.first("workspace", "opened")
+    hello, first = second.hello if second is not None else {}, opened.data if opened is not None else {}
+    return (hello.get("cwd_dev"), hello.get("cwd_ino")), (first.get("dev"), first.get("ino"))
+
+
 def _is_same_folder(facts: Facts) -> bool:
-    return _folder(facts, is_built_on=True).endswith("own folder)")
+    mine, theirs = _numbers(facts)
+    return mine == theirs != (None, None)
 
 
 def _likely(facts: Facts, looks: list[Observation]) -> str:

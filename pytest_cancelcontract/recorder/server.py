@@ -386,7 +386,7 @@ class Recorder:
                 descent.find_descendants([watch for watch in watches if watch.roll.commands], table)
                 for watch in watches:
                     watch.see_stopped(table)
-                    watch.see_starvation()
+                    watch.sample_starvation()
             pause_s = max(SAMPLE_EVERY_S, (time.monotonic() - began) / SAMPLE_SHARE)
 
     # --- Ending -------------------------------------------------------------------------------------------------------

@@ -524,6 +524,11 @@ class Watch:
         self._over.waited_s = total_s - self._waited_before_s
         return total_s
 
+    def sample_starvation(self) -> None:
+        """Read it before a process that has waited is gone; what was waited before the press is of no interest."""
+        if self._pressed_s is not None:
+            self.see_starvation()
+
     def _note_starvation(self) -> None:
         if not self.is_finished:
             self.journal.add("clock", "waited", waited_s=round(self.see_starvation(), 6))
