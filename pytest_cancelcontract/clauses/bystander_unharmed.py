@@ -19,7 +19,6 @@ ONE_AT_A_TIME = (
     " --cancel-scenario '!bystander')"
 )
 EXPECTED = "another run of the same wrapper works on untouched, and what called cancel lives on"
-_STOPPED = "Tt"
 
 
 def check(facts: Facts) -> Finding:
@@ -107,7 +106,7 @@ def _member(facts: Facts, member: Member) -> Part:
         text = f"{words.who(member)} of the other run was stopped {words.after_press(facts, seen.at_s)}"
         return broken(text, _likely(facts, member), ADVICE)
     sight = next((one for one in member.sights if one.moment == "bystander"), None)
-    if stopped := next((one for one in member.sights if _is_stopped(one) and facts.pressed_s < one.at_s <= let_go_s + LOOK_WITHIN_S), None):
+    if stopped := next((one for one in member.sights if one.is_stopped and facts.pressed_s < one.at_s <= let_go_s + LOOK_WITHIN_S), None):
         text = f"{words.who(member)} of the other run was seen stopped {words.after_press(facts, stopped.at_s)}"
         return broken(text, _likely(facts, member), ADVICE)
     return _untouched(facts, member, sight)
@@ -131,10 +130,6 @@ def _untouched(facts: Facts, member: Member, sight: Sight | None) -> Part:
         after = "the cancelled run was gone" if facts.gone.is_closed else "the deadline"
         return unclear(f"{who} is alive, and no progress of it was seen after {after} {words.after_press(facts, since_s)}")
     return kept(f"{who} is alive {words.after_press(facts, sight.at_s)}; {words.last_write(facts, member)}")
-
-
-def _is_stopped(sight: Sight) -> bool:
-    return sight.is_readable and str(sight.data.get("state")) in _STOPPED and bool(sight.data.get("alive"))
 
 
 def _missing(facts: Facts) -> list[Part]:

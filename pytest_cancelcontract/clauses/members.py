@@ -58,6 +58,11 @@ class Sight:
         """Alive, and not on its way out."""
         return self.is_readable and bool(self.data.get("alive")) and not self.data.get("dying")
 
+    @property
+    def is_stopped(self) -> bool:
+        """Alive, and stopped by a signal or a tracer, proc(5): ``T`` and ``t``."""
+        return self.is_readable and bool(self.data.get("alive")) and str(self.data.get("state")) in {"T", "t"}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate
 from pytest_cancelcontract.clauses.late_changes import LateChanges, Write, late_changes, stamp_of, wall_clock_steps
-from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, said_at_s
+from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member, said_at_s
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import Observation
 
@@ -65,7 +65,7 @@ def _doubt(facts: Facts, changes: LateChanges) -> str:
         return "the clock was not watched, so nobody can say that it was not set meanwhile"
     looks = [one for one in facts.history.of("workspace", "look") if one.data.get("moment") in {"gone", "end"}]
     fates = {one: facts.fate_at(one, facts.handover_s) for one in facts.first_run}
-    living = [one for one, fate in fates.items() if fate not in {Fate.DEAD, Fate.DYING}]
+    living = [one for one, fate in fates.items() if fate not in {Fate.DEAD, Fate.DYING} and not _stood_still(facts, one)]
     stamp = stamp_of(facts, "handover")
     if stamp is not None and stamp.at_s < facts.handover_s - ROUNDING_S:
         return f"the workspace was stamped for a handover {words.after_press(facts, stamp.at_s)}, of which no outcome tells"
@@ -78,7 +78,27 @@ def _doubt(facts: Facts, changes: LateChanges) -> str:
     names = words.several([words.who(one) for one in living] + list(facts.missing_roles), ", ")
     exists = bool(last[-1].data.get("exists", True))
     unread = _unread(facts, [one.subject for one in living])
-    return _doubt_while_alive(facts, changes, f"{names} may have been alive at the handover", exists=exists, unread=unread)
+    who = f"{names} may have been alive at the handover"
+    return _doubt_while_alive(facts, changes, who, exists=exists, unread=unread) or _doubt_elsewhere(facts, living, who)
+
+
+def _stood_still(facts: Facts, member: Member) -> bool:
+    """A process that is stopped at the handover and whenever it was looked at since has written nothing."""
+    since = [sight for sight in member.sights if sight.at_s >= facts.handover_s - ROUNDING_S]
+    return len(since) > 1 and all(sight.is_stopped for sight in since)
+
+
+def _doubt_elsewhere(facts: Facts, living: Sequence[Member], who: str) -> str:
+    """What a process writes in a folder that is not at its path any more is not seen. Each attempt has the folder it began in."""
+    look = next((one for one in facts.history.of("workspace", "look") if one.data.get("moment") == "handover"), None)
+    if look is None or look.data.get("ino") is None:
+        return ""
+    seen = (look.data.get("dev"), look.data.get("ino"))
+    attempts = {one.attempt for one in living} or {one.attempt for one in facts.pressed_members}
+    leaders = [one for one in facts.first_run if one.is_leader and one.attempt in attempts]
+    if all((one.hello.get("cwd_dev"), one.hello.get("cwd_ino")) == seen for one in leaders):
+        return ""
+    return f"{who}, and works in another folder than the one that is at the watched path by then: what it writes there is not seen"
 
 
 def _doubt_while_alive(facts: Facts, changes: LateChanges, who: str, *, exists: bool, unread: Sequence[str]) -> str:
@@ -103,8 +123,6 @@ def _doubt_while_alive(facts: Facts, changes: LateChanges, who: str, *, exists: 
         return f"{who}, and {paths} changed right after the handover, before the first look: nothing tells by whom"
     if any(one.data.get("unlisted") for one in facts.history.of("workspace", "look")):
         return f"{who}, and more changed than was read"
-    if any(one.data.get("same") is False for one in facts.history.of("workspace", "look") if one.data.get("moment") == "handover"):
-        return f"{who}, and the folder that it had was moved or made anew by then, so what it writes in the old one is not seen"
     if unread:
         return f"{who}, and the files that {words.several(unread, ', ')} held could not be read"
     if told_late := _told_late(facts):

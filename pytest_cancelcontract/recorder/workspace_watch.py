@@ -125,9 +125,9 @@ class WorkspaceWatch:
         if self.opened is not None:
             workspace.remove_logs(self.opened.folder, tokens)
 
-    def _is_same(self) -> bool:
-        """Whether the folder is the very one in which the leader found itself, and not another in its place."""
-        return self.opened is not None and _inode(self.opened.folder) == self.opened.inode
+    def _inode_now(self) -> tuple[int | None, int | None]:
+        """Which folder is at the path by now, by device and inode: it may have been moved, and another made in its place."""
+        return (self.opened and _inode(self.opened.folder)) or (None, None)
 
     def _watches_beside(self) -> Callable[[str], bool]:
         """In the drill's own folder every name counts that is not the recorder's; any other folder may be anybody's."""
@@ -155,7 +155,7 @@ class WorkspaceWatch:
                 ignored=seen.ignored,
                 unlisted=seen.unlisted,
                 cut=seen.look.is_cut,
-                same=self._is_same(),
+                **dict(zip(("dev", "ino"), self._inode_now(), strict=True)),
             )
 
 

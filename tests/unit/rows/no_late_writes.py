@@ -53,6 +53,24 @@ def seen_with(seen: list[Observation], name: str, **data: Any) -> list[Observati
     ]
 
 
+def in_folder(seen: list[Observation], ino: int, *, at_handover: int) -> list[Observation]:
+    """The run works in the folder of that inode, and another may be at its path by the handover."""
+    return seen_with(seen_with(seen, "lifeline.hello", cwd_dev=1, cwd_ino=ino), "workspace.look", dev=1, ino=at_handover)
+
+
+def standing(seen: list[Observation], at_handover: str, later: str) -> list[Observation]:
+    """The survivor is in these states at the handover's look at the processes, and at those behind it."""
+    told: list[Observation] = []
+    state = ""
+    for one in seen:
+        if (one.witness, one.kind) == ("process-table", "look"):
+            state = at_handover if one.data["moment"] in {"reported", "handover"} else later if state else ""
+            rows = [{**row, **({"state": state} if state and row["role"] == "deaf-child" else {})} for row in one.data["processes"]]
+            one = Observation(one.at_s, one.witness, one.kind, one.subject, {**one.data, "processes": rows})
+        told.append(one)
+    return told
+
+
 IN_TURN = [
     {"pid": 4711, "attempt": FIRST, "count": 3},
     {"pid": 4800, "attempt": SECOND, "count": 1},
@@ -72,6 +90,16 @@ ROWS = (
     Row("writes until it is gone are broken", story(deaths={"leader": 0.2, "deaf-child": 5.0}), BROKEN),
     Row("dead exactly at the handover is kept", story(deaths=0.5), KEPT),
     Row("alive, and nothing changed, is kept", SILENT, KEPT),
+    Row("alive in the folder that is watched is kept", in_folder(SILENT, 7, at_handover=7), KEPT),
+    Row(
+        "alive in a folder in whose place another stands proves nothing",
+        in_folder(SILENT, 7, at_handover=8),
+        INCONCLUSIVE,
+        says=["pid 4711 (start 1001, deaf-child) may have been alive at the handover", "works in another folder"],
+    ),
+    Row("dead, and the folder made anew, is kept", in_folder(GONE, 7, at_handover=8), KEPT),
+    Row("stopped all the time writes nowhere", standing(in_folder(SILENT, 7, at_handover=8), "T", "T"), KEPT),
+    Row("stopped at the handover alone may have written", standing(in_folder(SILENT, 7, at_handover=8), "T", "S"), INCONCLUSIVE),
     Row(
         "the runner's word alone does not accuse, nor is it passed over",
         plus(SILENT, wrote(3.0, "deaf-child", 80)),
