@@ -47,7 +47,8 @@ class Run:
     ``env`` a complete environment. ``workspace`` is an offer, filled from ``source``; what counts is where the runner finds
     itself. ``source`` is a pristine git repository to build a workspace from, and is checked by hash after the drill.
     ``time_limit``, ``stall_after``, ``lease`` and ``heartbeat_timeout`` are seconds, to be handed to the platform; None where the
-    terms have no value.
+    terms have no value. ``provider`` is the URL of the provider that the runner spends at, which ``env`` names as
+    ``CANCELCONTRACT_PROVIDER``: a wrapper with a proxy of its own puts that one's URL there.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Run:
     stall_after: float | None = None
     lease: float | None = None
     heartbeat_timeout: float | None = None
+    provider: str = ""
     _spawn: Callable[[Sequence[str], Path, Mapping[str, str], str], Spawned] | None = field(default=None, repr=False, compare=False)
     _command: Callable[[Sequence[str], Path, Mapping[str, str], float], Ran] | None = field(default=None, repr=False, compare=False)
     _status: Callable[[Spawned, float], int | None] | None = field(default=None, repr=False, compare=False)

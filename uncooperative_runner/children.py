@@ -126,8 +126,9 @@ def _arm(row: Child, child: Member, before: _Standing, lock: Lock | None) -> lis
     if not row.is_worker:
         return [place]
     from uncooperative_runner.display import show
+    from uncooperative_runner.spend import begin
 
-    return [place, *show(child)]
+    return [place, *show(child), *begin(child)]
 
 
 def close_all_but(*kept: int) -> None:

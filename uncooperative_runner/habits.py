@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Literal
 
+    Spends = Literal["call", "stream", "held", "background"]
     AtNotice = Literal[
         "end",
         "end with status 0",
         "clean up, then end",
+        "cancel the background request, then end",
         "clean up for ever",
         "end the step, then end at the second notice",
         "end the step, pause, work on",
@@ -74,9 +76,11 @@ class Habit:
         ends_itself: bool = False,
         gets_stuck: bool = False,
         loses_main_thread: bool = False,
+        spends: Spends | None = None,
     ) -> None:
         """``but_at``: what it does at these notices instead, by the name of the signal or "input ended". ``writes_mapped``: the leader
-        opens nothing by path for its work, once it works.
+        opens nothing by path for its work, once it works. ``spends``: how it calls the provider, where not by short calls: it has one
+        request open that is streamed, or not answered, or goes on without a connection.
         """
         self.name = name
         self.sentence = sentence
@@ -91,6 +95,7 @@ class Habit:
         self.ends_itself = ends_itself
         self.gets_stuck = gets_stuck
         self.loses_main_thread = loses_main_thread
+        self.spends = spends
 
     def answer_to(self, notice: str) -> AtNotice:
         """What is done at a notice; a habit without an opinion ends."""
@@ -115,7 +120,19 @@ HABITS: tuple[Habit, ...] = (
         "ends the current step at the first notice, and itself at the second",
         "end the step, then end at the second notice",
     ),
-    Habit("keeps-spending", "ends the current step at notice, and works on after 0.4 s", "end the step, pause, work on"),
+    Habit(
+        "keeps-spending",
+        "closes its request at notice, and works on and sends new ones after 0.4 s",
+        "end the step, pause, work on",
+        spends="held",
+    ),
+    Habit("streaming", "has a streamed request open at its provider", spends="stream"),
+    Habit(
+        "background-request",
+        "has work at its provider that goes on without a connection, and cancels it shortly before --cleanup is over",
+        "cancel the background request, then end",
+        spends="background",
+    ),
     Habit("obeys-int", "deaf to all notices but INT, at which it ends", "nothing", but_at={"SIGINT": "end"}),
     Habit("obeys-term", "deaf to all notices but TERM, at which it ends", "nothing", but_at={"SIGTERM": "end"}),
     Habit("obeys-hup", "deaf to all notices but HUP, at which it ends", "nothing", but_at={"SIGHUP": "end"}),
@@ -198,12 +215,19 @@ class Plan:
         self.ends_itself = any(row.ends_itself for row in rows)
         self.gets_stuck = any(row.gets_stuck for row in rows)
         self.loses_main_thread = any(row.loses_main_thread for row in rows)
+        self.spends = self._one_way_to_spend([row for row in rows if row.spends])
         if self.is_silent and self.is_chatty:
             raise BadHabits("the habits silent and chatty contradict each other: one prints nothing, the other floods")
         if self.manner.writes_mapped and not self.leader_works:
             raise BadHabits(
                 f"the habits {self.manner.name} and launcher contradict each other: one works in the leader, the other does not"
             )
+
+    def _one_way_to_spend(self, rows: list[Habit]) -> Spends:
+        if len(rows) > 1:
+            names = " and ".join(row.name for row in rows)
+            raise BadHabits(f"the habits {names} contradict each other: each says how the run spends")
+        return next((row.spends for row in rows if row.spends), "call")
 
     def partner_of(self, role: str) -> str:
         """The other one of two that start each other again; "" where it has none."""

@@ -161,8 +161,9 @@ def _arm(leader: Member) -> list[dict[str, str]]:
     if not plan.leader_works:
         return [*proven, {"habit": "launcher", "proof": "no thread of it prints or writes; its worker does"}]
     from uncooperative_runner.display import show
+    from uncooperative_runner.spend import begin
 
-    return proven + show(leader)
+    return proven + show(leader) + begin(leader)
 
 
 def _once_working(leader: Member) -> None:

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from uncooperative_runner.habits import Habit
     from uncooperative_runner.mapped import MappedLog
     from uncooperative_runner.options import Options
+    from uncooperative_runner.spend import Spender
 
     Arming = Callable[[], "list[dict[str, str]]"]
 
 WRITE_EVERY_S = 0.05
 TELL_EVERY_WRITES = 5
 PAUSE_S = 0.4
+CANCELS_AT = 0.9
+"""At which share of its clean-up a background request is cancelled: it takes the time that it was promised."""
 FOR_EVER_S = 1e6
 REFUSED_STATUS = 70
 INPUT_ENDED_STATUS = 129  # as for SIGHUP: both say that the other side has gone
@@ -53,6 +56,9 @@ class Member:
         self._woken = threading.Event()
         self._may_work = False
         self._has_begun = False
+        self.providers: list[str] = []
+        self.spender: Spender | None = None
+        self.is_cleaning_up = False
         self._quiet_until_s = 0.0
         self._shall_stick = False
 
@@ -94,7 +100,7 @@ class Member:
         os._exit(status)
 
     def join(self, attempt: str | None, **facts: object) -> str:
-        """Say hello and be told what for: "work", "look" or "overlap". Ends the process if it is refused or nobody answers."""
+        """Say hello; be told what for ("work", "look" or "overlap") and where to spend. Ends the process if it is refused or unheard."""
         lifetime.arm_alarm(self.options.deadline_s)
         may_wait = self.is_by_hand or "held" in facts  # and be stopped meanwhile
         if may_wait:
@@ -122,9 +128,10 @@ class Member:
         if not may_wait:
             lifetime.arm_kill(self.options.deadline_s)  # loads ctypes while the recorder thinks
         answer = (self._lifeline.hear() or "refused the recorder hung up").split()
-        if len(answer) != 3 or answer[0] != "go":
+        if len(answer) < 3 or answer[0] != "go":
             _leave_unheard(f"refused by the recorder: {' '.join(answer[1:])}")
         self.attempt = answer[1]
+        self.providers = answer[3:]
         return answer[2]
 
     def work(
@@ -311,7 +318,14 @@ class Member:
         if answer in ("end the step, then end at the second notice", "end the step, pause, work on"):
             self._end_step(PAUSE_S if answer == "end the step, pause, work on" else 0)
             return
+        self.is_cleaning_up = answer != "clean up for ever"
         self.say("cleanup-started")
+        if answer == "cancel the background request, then end":
+            time.sleep(CANCELS_AT * self.options.cleanup_s)
+            if self.spender:
+                self.spender.cancel_background()
+            self.say("cleanup-finished")
+            self.leave(status, f"cancelled its background request after {by}")
         if answer == "clean up, then end":
             time.sleep(self.options.cleanup_s)
             self.say("cleanup-finished")
@@ -320,6 +334,8 @@ class Member:
     def _end_step(self, pause_s: float) -> None:
         if pause_s:
             self._quiet_until_s = float("inf")  # until the pause is counted, which begins when it has been said
+        if self.spender:
+            self.spender.end_step()
         self.say("step-ended")
         self._quiet_until_s = time.monotonic() + pause_s
 

@@ -19,7 +19,7 @@ from pytest_cancelcontract.adapters.protocol import BadOutcome, Outcome
 from pytest_cancelcontract.adapters.words import BadCommand, Template, read_outcome_map, read_signal, refuse_bare_ladder, split
 from pytest_cancelcontract.run import Run, Spawned
 
-RUN_BRACES: tuple[str, ...] = ("runner", "runner_exe", "workspace", "source", "task_id", "run_id", "time_limit", "stall_after")
+RUN_BRACES: tuple[str, ...] = ("runner", "runner_exe", "workspace", "source", "task_id", "run_id", "time_limit", "stall_after", "provider")
 """What may stand in the command that starts a run."""
 STARTS_THE_RUNNER: tuple[str, ...] = ("runner", "runner_exe")
 
@@ -214,6 +214,7 @@ class CommandAdapter:
             "task_id": run.task_id,
             "run_id": run.id,
             "time_limit": _seconds(run.time_limit),
+            "provider": run.provider,
         }
         if "runner_exe" in self._start.uses:
             values["runner_exe"] = run.executable

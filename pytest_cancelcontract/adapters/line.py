@@ -31,7 +31,7 @@ UNIX_PATH_AT_MOST = 100
 """Bytes of a UNIX socket's path; the kernel takes 107."""
 _ABSTRACT = "abstract:"
 _RUN_PATHS = ("workspace", "source", "folder")
-_RUN_WORDS = ("id", "task_id", "time_limit", "stall_after", "lease", "heartbeat_timeout")
+_RUN_WORDS = ("id", "task_id", "time_limit", "stall_after", "lease", "heartbeat_timeout", "provider")
 
 
 class Line:

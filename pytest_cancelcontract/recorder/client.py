@@ -23,12 +23,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_cancelcontract.answers import Script
 from pytest_cancelcontract.history import load
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import folders, reaper
 from pytest_cancelcontract.recorder.plan import FIRST, Plan
 from pytest_cancelcontract.run import Lacking, Ran, Run, Spawned
 from pytest_cancelcontract.terms import Terms
+from uncooperative_runner.spend import PROVIDER
 
 ANSWER_WITHIN_S = 30.0
 """How long the recorder may take to answer beyond what the question itself waits for; more is a broken recorder."""
@@ -70,11 +72,12 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class OpenDrill:
-    """A drill that the recorder keeps a history for."""
+    """A drill that the recorder keeps a history for; ``mark`` is what its first attempt writes into every line of its files."""
 
     id: str
     run: Run
     history: Path
+    mark: str = ""
 
 
 class Recorder:
@@ -171,7 +174,7 @@ class Recorder:
         got = self.ask("open", header=dict(header), habits=list(habits), history=str(history), **asked)
         self._unfinished[got["drill"]] = history
         names = {"run_id": str(header["run_id"]), "task_id": str(header["task_id"])}
-        return OpenDrill(got["drill"], self._run(got["drill"], got, **names, terms=terms, env=env), history)
+        return OpenDrill(got["drill"], self._run(got["drill"], got, **names, terms=terms, env=env), history, got["mark"])
 
     def another_run(self, drill: OpenDrill, name: str, *, habits: Sequence[str], terms: Terms) -> Run:
         """Another run in the same drill, of a task of its own: ``bystander`` or ``next``."""
@@ -195,12 +198,23 @@ class Recorder:
         run has worked, and every process of it is dead), ``delivered`` (a process had notice after the press, or died),
         ``wrapper-exited``, ``handover``, ``over`` (every process gone, cancel returned, outcome reported if it is covered, settled;
         or the last limit has passed and what survives was watched), ``second-working`` (a second attempt has looked for poison),
+        of an agent ``asked`` (its first request), ``streams`` (it got some tokens of an answer) and ``tool-works`` (the command that it was
+        told to run has written),
         ``NAME-working``, ``NAME-gone``, ``NAME-exited`` and ``NAME-wrote`` for another run of the drill (it has worked; all of it is
         dead; its wrapper has exited; it wrote, or died, since the first run was gone or had outlived its deadline). Behind any of
         them, ``-or-exited`` waits for the wrapper's exit as well.
         """
         got = self.ask("wait", waits_s=at_most_s, drill=drill.id, event=event, at_most_s=at_most_s)
         return Awaited(bool(got["reached"]), got["state"])
+
+    def script(self, drill: OpenDrill, answers: Script) -> None:
+        """Have the provider answer the run by this script from now on."""
+        self.ask("script", drill=drill.id, answers=answers.as_list())
+
+    def signal(self, drill: OpenDrill, name: str, *, to: str) -> float:
+        """Send an agent's process (``to="pid"``) or its group (``"group"``) a signal, ``"SIGTERM"`` say; returns when it was sent."""
+        at_s: float = self.ask("signal", drill=drill.id, name=name, to=to)["at_s"]
+        return at_s
 
     def finish(self, drill: OpenDrill, why: str) -> list[dict[str, Any]]:
         """Take the last looks, end whatever of the drill is alive, close the history.
@@ -280,7 +294,7 @@ class Recorder:
             id=run_id,
             task_id=task_id,
             argv=tuple(got["argv"]),
-            env=dict(os.environ if env is None else env),
+            env={**(os.environ if env is None else env), PROVIDER: got["provider"]},
             workspace=Path(got["workspace"]),
             source=Path(got["source"]),
             folder=Path(got["folder"]),
@@ -288,6 +302,7 @@ class Recorder:
             stall_after=terms.stall_after_s,
             lease=terms.lease_s,
             heartbeat_timeout=terms.heartbeat_timeout_s,
+            provider=got["provider"],
             _spawn=spawn,
             _command=command,
             _status=status,

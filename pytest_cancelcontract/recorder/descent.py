@@ -1,11 +1,14 @@
-"""Finds what belongs to a drill though it never said hello: by descent, by a stamp in its environment, and between pytest and a runner.
+"""Finds what belongs to a drill though it never said hello: by descent, by its session, by a stamp in its environment, and what is between
+pytest and a runner.
 
 Nothing is signalled here; what is found is held by pidfd, with its identity checked.
 """
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
 
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table, reaper
@@ -15,6 +18,8 @@ from pytest_cancelcontract.recorder.watch import Watch
 STAMP = "CANCELCONTRACT_COMMAND"
 """The variable by which what descends from a drill's commands is told at its end, if it detached before it could be sampled."""
 
+ENVIRONMENT = "its environment"
+"""The means by which a process is known that bears the stamp."""
 
 Table = dict[int, process_table.Stat]
 """One reading of the process table, by pid."""
@@ -46,6 +51,44 @@ def find_stamped(watch: Watch, table: Table) -> None:
                 watch.roll.found[stat.identity] = held
             elif held is not None:
                 held.release()
+
+
+def find_foreign(watch: Watch, table: Table) -> None:
+    """Make members of an agent's processes: what descends from it, lives in a session of its, or carries the stamp.
+
+    What lets go of its parent within a few milliseconds (a double fork) is lost to descent, and what leaves its session as well to both;
+    the stamp finds it, unless it was taken out of the environment. Nobody is taken for the agent's by its folder or its files.
+    """
+    tried: set[Identity] = set()
+    while found := {identity: by for identity, by in _foreign(watch, table) if identity not in tried}:
+        tried.update(found)
+        for identity, by in found.items():
+            if (held := Held.take(identity)) is None:
+                continue
+            # Held, so the pid is this process's until it is let go; it may have become another program in between.
+            if by == ENVIRONMENT and not process_table.carries(identity.pid, STAMP, watch.roll.stamp):
+                held.release()
+            else:
+                watch.found(held, table[identity.pid], by)
+
+
+def _foreign(watch: Watch, table: Table) -> Iterator[tuple[Identity, str]]:
+    """Who of the table is the agent's and no member yet, with the means by which that is known; who is known by several comes again."""
+    members, commands = watch.roll.members, [command.held.identity for command in watch.roll.commands]
+    known = [*commands, *(member.held.identity for member in watch.roll.living())]
+    # Nothing that was there before the command can have the stamp from it.
+    since = min((identity.start for identity in commands), default=math.inf)
+    for pid, stat in table.items():
+        if stat.identity not in members and stat.identity.start >= since and process_table.carries(pid, STAMP, watch.roll.stamp):
+            yield stat.identity, ENVIRONMENT
+    # A session's id is nobody else's while a process is left in it; the commands are held unreaped.
+    sessions = {seen.sid for one in known if (seen := table.get(one.pid)) is not None and seen.identity == one}
+    for identity in reaper.descendants(table, known, sessions):
+        if identity not in members:
+            yield identity, "its session"
+    for identity in reaper.descendants(table, known, []):
+        if identity not in members:
+            yield identity, "descent"
 
 
 def hand_over(watch: Watch, others: list[Watch], table: Table) -> set[Identity]:

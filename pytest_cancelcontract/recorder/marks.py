@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
+from pathlib import Path
 from typing import NamedTuple
 
-from pytest_cancelcontract.recorder.workspace import MARK, Entry
+from pytest_cancelcontract.recorder.workspace import MARK, OWN_PREFIX, Entry
 
 READ_AT_MOST = 4 * 1024 * 1024
 """How much of a file is read, in bytes, from its end: marks are in what was added last."""
@@ -77,6 +79,16 @@ def _marked(content: bytes, begins: int, token: str) -> tuple[tuple[bytes, ...],
                     at_bytes.append(at)
             at += len(line) + 1
     return tuple(lines), tuple(at_bytes)
+
+
+def count(folder: Path, token: str) -> int:
+    """How many lines of the run the fullest of its own files in this folder has."""
+    wanted = MARK + token.encode() + b" "
+    found = [0]
+    for path in folder.glob(f"{OWN_PREFIX}*.log"):
+        with contextlib.suppress(OSError):
+            found.append(sum(line.startswith(wanted) for line in path.read_bytes().splitlines()))
+    return max(found)
 
 
 def said_at_s(line: bytes) -> float:

@@ -6,6 +6,7 @@ import time
 
 from pytest_cancelcontract.recorder.plan import Plan
 from pytest_cancelcontract.recorder.roll import Roll
+from pytest_cancelcontract.recorder.spending import Spending
 from pytest_cancelcontract.terms import Terms
 
 PAST_LIMIT_S = 0.1
@@ -13,6 +14,8 @@ PAST_LIMIT_LATENESSES = 2
 """How far beyond a limit the world is still watched, so that what did not happen by then was seen not to happen: so long, and
 so many times as long as the machine was late at worst, since a verdict needs more than that."""
 
+SPENDS_AGAIN_WITHIN_S = 1.0
+"""A living process that spends by calls makes one every 0.2 s; that long it is given to be seen at it after the limit."""
 WAITED_AT_MOST_S = 3.0
 """A wrapper that was kept from running is given that time as well, but one that starves itself is not watched for ever."""
 
@@ -20,8 +23,9 @@ WAITED_AT_MOST_S = 3.0
 class Over:
     """Reckons the end of one drill from what the watch tells it."""
 
-    def __init__(self, roll: Roll, terms: Terms, plan: Plan) -> None:
+    def __init__(self, roll: Roll, spending: Spending, terms: Terms, plan: Plan) -> None:
         self.deadline_s: float | None = None
+        self.handover_s: float | None = None
         self.calls_under_way = plan.calls
         self.is_reported = False
         self.is_covered = False
@@ -29,6 +33,7 @@ class Over:
         self.worst_late_s = 0.0
         self.waited_s = 0.0
         self._roll = roll
+        self._spending = spending
         self._terms = terms
         self._plan = plan
         self._quiet_since_s: float | None = None
@@ -45,7 +50,7 @@ class Over:
         if self._quiet_since_s is not None:
             # Where no outcome tells that a run which did not come up was called off, it is the deadline that does.
             untold_s = deadline + self._past_limit_s() if self._may_still_come() and not self.is_covered else 0.0
-            return max(self._quiet_since_s + self._settles_for_s(), untold_s)
+            return max(self._quiet_since_s + self._settles_for_s(), untold_s, self._spends_until_s())
         reference = deadline
         alive, came = self._roll.alive(), self._roll.of_run()
         ends = deadline + self._settles_for_s() if alive or not came else 0.0
@@ -55,7 +60,7 @@ class Over:
             reference = max(member.died_s or 0.0 for member in came)
         if not self._has_answered():
             ends = max(ends, reference + self._terms.kill_within_s, deadline + self._plan.watch_s if self._plan.watch_s else 0.0)
-        return ends + self._past_limit_s()
+        return max(ends + self._past_limit_s(), self._spends_until_s())
 
     def note_quiet(self) -> None:
         """Something has changed: it is quiet from now on, or it is not any more."""
@@ -69,6 +74,19 @@ class Over:
     def disturb(self) -> None:
         """Somebody came."""
         self._quiet_since_s = None
+
+    def _spends_until_s(self) -> float:
+        """Until when the meter has to be watched: whoever may still spend must be seen not to, or to do it, after ``spend_within``."""
+        if self.handover_s is None:
+            return 0.0
+        last_s = self._spending.last_request_s or 0.0
+        # Whoever begins a request after the handover may begin another one, dead or alive as the run may be.
+        asks_on = last_s > self.handover_s or any(member.spends for member in self._roll.alive())
+        if not asks_on and not self._roll.alive() and not self._spending.open_requests():
+            return 0.0
+        limit_s = self.handover_s + self._terms.spend_within_s
+        is_shown = not asks_on or last_s > limit_s + self._past_limit_s()
+        return limit_s + self._past_limit_s() + (0.0 if is_shown else SPENDS_AGAIN_WITHIN_S)
 
     def _settles_for_s(self) -> float:
         longer_s = self._terms.retry_s if self._may_still_come() else self._plan.watch_s

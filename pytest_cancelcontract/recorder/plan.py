@@ -25,6 +25,9 @@ class Plan:
     whatever was done to the run in its place), the leader's ``hello``, or the last ``progress`` of a run that is stuck. ``calls`` is how
     many calls that end the run are under way once it is triggered. ``ignore`` are patterns of paths in the workspace that nobody wants
     to hear of.
+
+    ``agent`` says that the first command is an agent's own command line, which never says hello: it is the run's leader, and what comes
+    of it is found from outside.
     """
 
     hold: str | None = None
@@ -34,6 +37,7 @@ class Plan:
     counts_from: str = "pressed"
     calls: int = 1
     ignore: tuple[str, ...] = ()
+    agent: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-shaped."""

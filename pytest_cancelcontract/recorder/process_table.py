@@ -111,6 +111,16 @@ def identity_of(pid: int) -> Identity | None:
     return stat.identity if stat else None
 
 
+def own_pid(pid: int) -> int:
+    """The pid by which a process knows itself, which is another one in a PID namespace: the last of ``NSpid``, proc_pid_status(5)."""
+    try:
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
+            line = next((line for line in file.read().split(b"\n") if line.startswith(b"NSpid:")), b"")
+            return int(line.split()[-1]) if line else pid
+    except (OSError, ValueError):
+        return pid
+
+
 def all_processes() -> dict[int, Stat]:
     """Every process that can be seen, by pid."""
     found = {}

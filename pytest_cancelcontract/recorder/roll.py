@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +14,16 @@ from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder.plan import FIRST
 from pytest_cancelcontract.recorder.reaper import Held
 
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+"""How exactly the kernel tells when a process was started."""
+
 
 @dataclass(slots=True)
 class Member:
-    """A process of the run that said hello and is held; ``has_input`` while its standard input is open, as far as is known."""
+    """A process of the run that is held: it said hello, or is of an agent and was found (``is_found``).
+
+    ``has_input`` while its standard input is open, as far as is known.
+    """
 
     held: Held
     role: str
@@ -23,7 +31,9 @@ class Member:
     has_input: bool = False
     works: bool = False
     is_wedged: bool = False
+    spends: bool = False
     died_s: float | None = None
+    is_found: bool = False
 
     @property
     def subject(self) -> str:
@@ -105,6 +115,19 @@ class Roll:
         attempt = Attempt(f"{self._prefix}-{len(self.attempts) + 1}", roles, restarted, run)
         self.attempts.append(attempt)
         return attempt
+
+    def first_attempt(self) -> str:
+        """The id that the first attempt of the cancelled run will have."""
+        return f"{self._prefix}-1"
+
+    def attempt_of_found(self, identity: Identity) -> Attempt:
+        """The attempt of an agent's process: the newest, or a new one where it was started after the last of all others had died."""
+        newest = self.newest_attempt()
+        deaths = [one.died_s for one in self.members.values() if one.died_s is not None]
+        if newest is not None and (self.alive() or not deaths or _started_s(identity) <= max(deaths) + TICK_S):
+            return newest
+        self.attempts.append(Attempt(f"{self._prefix}-{len(self.attempts) + 1}", [], restarted=False))
+        return self.attempts[-1]
 
     def spawned(self, held: Held, output: Path, role: str, run: str) -> Command:
         """A command runs for the adapter; without a role it is the run's wrapper, or one more command where there is one."""
@@ -199,3 +222,9 @@ class Roll:
         """The file with what the team's code printed: the wrapper's, or where the adapter lives in a process of its own, that one's."""
         shown = self.wrapper() or self.host()
         return str(shown.output) if shown else ""
+
+
+def _started_s(identity: Identity) -> float:
+    """When the kernel started a process, on the monotonic clock; the kernel counts on while the machine sleeps."""
+    slept_s = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    return identity.start * TICK_S - slept_s

@@ -21,29 +21,34 @@ from pathlib import Path
 from typing import Any
 
 import uncooperative_runner
+from pytest_cancelcontract.answers import Script
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import descent, folders, machine, process_table, workspace
+from pytest_cancelcontract.recorder.addresses import listening
+from pytest_cancelcontract.recorder.books import Books
 from pytest_cancelcontract.recorder.clock import Clock
 from pytest_cancelcontract.recorder.commands import Commands, SpawnError
 from pytest_cancelcontract.recorder.descent import Hosts
 from pytest_cancelcontract.recorder.journal import Journal
 from pytest_cancelcontract.recorder.lifeline import Lifeline
+from pytest_cancelcontract.recorder.meter.server import Meter
 from pytest_cancelcontract.recorder.plan import FIRST, Plan
 from pytest_cancelcontract.recorder.reaper import END_WITHIN_S, Held
+from pytest_cancelcontract.recorder.spending import Spending
 from pytest_cancelcontract.recorder.watch import Watch
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
 from pytest_cancelcontract.terms import Terms
 
 SAMPLE_EVERY_S = 0.05
-SAMPLE_SHARE = 0.05
+AGENT_SAMPLE_EVERY_S = 0.025
+"""An agent's processes are known by their descent alone, and some let go of their parent soon."""
+SAMPLE_SHARE, AGENT_SAMPLE_SHARE = 0.05, 0.4
 """The share of its time that the recorder may spend on sampling descent, on a machine with very many processes."""
 CLOCK_EVERY_S = 0.25
 HOST_LEAVES_WITHIN_S = 1.0
 """How long a host may take to close its adapter and leave, once its drill is over."""
 GOING_WITHIN_S = 0.5
 """How long a pytest whose end of the socket is closed may take to be gone."""
-UNIX_PATH_AT_MOST = 100
-"""Bytes of a UNIX socket's path; the kernel takes 107 (Linux) or 103 (macOS)."""
 RUNNER = Path(uncooperative_runner.__file__).with_name("run.py")
 
 
@@ -71,6 +76,8 @@ class Recorder:
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
         self._addresses: list[str] = []
+        self._meter = Meter(self._loop)
+        self._providers: list[str] = []
         self._buffer = b""
 
     async def serve(self) -> None:
@@ -124,8 +131,15 @@ class Recorder:
             "command": self._command,
             "wait": self._wait,
             "disrupt": self._disrupt,
+            "script": self._script,
+            "signal": self._signal,
             "finish": self._finish,
             "discard": self._discard,
+            "meter-open": self._books.open,
+            "meter-write": self._books.write,
+            "meter-until": self._books.until,
+            "meter-press": self._books.press,
+            "meter-close": self._books.close,
         }
         try:
             answer: dict[str, Any] = {"result": await methods[question["method"]](**question["params"])}
@@ -167,7 +181,9 @@ class Recorder:
         except OSError as error:
             raise RuntimeError(f"cannot make the drill's folder {folder}: {error.strerror or error}") from error
         watched = WorkspaceWatch(journal, token, folder / "workspace", ignore=planned.ignore)
-        watch = Watch(name, token, folder, journal, watched, settled, header.get("capabilities", ()), planned)
+        spending = Spending(self._meter, journal, self._providers)
+        spending.open(token)
+        watch = Watch(name, token, folder, journal, watched, spending, settled, header.get("capabilities", ()), planned)
         self._watches[name] = self._by_token[token] = watch
         return {
             "drill": name,
@@ -175,6 +191,8 @@ class Recorder:
             "workspace": str(folder / "workspace"),
             "source": str(folder / "source"),
             "argv": self._runner_argv(token, habits, settled, planned.hold, planned.limit_s),
+            "provider": spending.url(token),
+            "mark": f"{token} {watch.roll.first_attempt()}",
         }
 
     async def _another(self, *, drill: str, name: str, habits: list[str]) -> dict[str, Any]:
@@ -187,12 +205,14 @@ class Recorder:
         except (shutil.Error, OSError) as error:
             raise RuntimeError(f"cannot make the folder {folder} of another run: {error}") from error
         watch.roll.tokens[token] = name
+        watch.spending.open(token, name)
         self._by_token[token] = watch
         return {
             "folder": str(watch.folder),
             "workspace": str(folder / "workspace"),
             "source": str(watch.folder / "source"),
             "argv": self._runner_argv(token, habits, watch.terms),
+            "provider": watch.spending.url(token),
         }
 
     def _furnish(self, folder: Path) -> None:
@@ -242,6 +262,17 @@ class Recorder:
         descent.find_descendants([watch], process_table.all_processes())
         return {"lacks": watch.disrupt(how)}
 
+    async def _script(self, *, drill: str, answers: list[dict[str, Any]]) -> dict[str, Any]:
+        """Answer the run's requests by a script from now on."""
+        self._watches[drill].spending.answer(Script.from_list(answers))
+        return {}
+
+    async def _signal(self, *, drill: str, name: str, to: str) -> dict[str, Any]:
+        """Send the agent a signal; who belongs to it is looked up once more before, while its processes still have their parents."""
+        watch = self._watches[drill]
+        descent.find_foreign(watch, process_table.all_processes())
+        return {"at_s": watch.signal(name, to)}
+
     def _observe(self, *, drill: str, at_s: float, witness: str, kind: str, data: dict[str, Any]) -> None:
         if (watch := self._watches.get(drill)) is not None:
             watch.observed(at_s, witness, kind, data)
@@ -279,25 +310,15 @@ class Recorder:
     # --- Runner processes ---------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        path = self._root / "s"
-        name = f"cancelcontract-{secrets.token_hex(8)}"
-        if len(os.fsencode(path)) <= UNIX_PATH_AT_MOST:
-            self._add_listener(socket.AF_UNIX, str(path), f"unix:{path}")
-            path.chmod(0o666)
-        if sys.platform == "linux":
-            self._add_listener(socket.AF_UNIX, f"\0{name}", f"abstract:{name}")
-        self._add_listener(socket.AF_INET, ("127.0.0.1", 0), "tcp:127.0.0.1:")
-
-    def _add_listener(self, family: int, address: Any, shown: str) -> None:
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.bind(address)
-        listener.listen(128)
-        listener.setblocking(False)
-        if shown.endswith(":"):
-            shown += str(listener.getsockname()[1])
-        self._listeners.append(listener)
-        self._addresses.append(shown)
-        self._loop.add_reader(listener.fileno(), self._accept, listener)
+        for listener, shown in listening(self._root / "s"):
+            self._listeners.append(listener)
+            self._addresses.append(shown)
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
+        meters = listening(self._root / "m")
+        # A proxy can be put before TCP alone, so that is how a run spends where it can.
+        self._providers = [shown for _, shown in reversed(meters)]
+        self._meter.listen([listener for listener, _ in meters])
+        self._books = Books(self._meter, self._providers[0].partition(":")[2])
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -378,16 +399,22 @@ class Recorder:
         pause_s = SAMPLE_EVERY_S
         while True:
             await asyncio.sleep(pause_s)
-            began = time.monotonic()
+            began, agents = time.monotonic(), list[Watch]()
             if watches := [
                 watch for watch in self._watches.values() if not watch.is_finished and (watch.roll.commands or watch.roll.members)
             ]:
                 table = process_table.all_processes()
-                descent.find_descendants([watch for watch in watches if watch.roll.commands], table)
+                agents = [watch for watch in watches if watch.is_agents]
+                descent.find_descendants([watch for watch in watches if watch.roll.commands and not watch.is_agents], table)
+                for watch in agents:
+                    descent.find_foreign(watch, table)
+                    watch.see_names(table)
+                    watch.see_work()
                 for watch in watches:
                     watch.see_stopped(table)
                     watch.sample_starvation()
-            pause_s = max(SAMPLE_EVERY_S, (time.monotonic() - began) / SAMPLE_SHARE)
+            every_s, share = (AGENT_SAMPLE_EVERY_S, AGENT_SAMPLE_SHARE) if agents else (SAMPLE_EVERY_S, SAMPLE_SHARE)
+            pause_s = max(every_s, (time.monotonic() - began) / share)
 
     # --- Ending -------------------------------------------------------------------------------------------------------
 
@@ -440,6 +467,7 @@ class Recorder:
         for listener in self._listeners:
             self._loop.remove_reader(listener.fileno())
             listener.close()
+        self._meter.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -7,6 +7,8 @@ handover and the deadline, are reckoned here because looks have to be taken at t
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import leavings, process_table, stopped
+from pytest_cancelcontract.recorder import leavings, marks, process_table, stopped
 from pytest_cancelcontract.recorder.barrier import Barrier
 from pytest_cancelcontract.recorder.clock import STEP_AT_LEAST_S, Lateness
 from pytest_cancelcontract.recorder.journal import Journal
@@ -23,6 +25,7 @@ from pytest_cancelcontract.recorder.over import Over
 from pytest_cancelcontract.recorder.plan import FIRST, Plan
 from pytest_cancelcontract.recorder.reaper import Held
 from pytest_cancelcontract.recorder.roll import Attempt, Command, Member, Roll
+from pytest_cancelcontract.recorder.spending import Spending
 from pytest_cancelcontract.recorder.starvation import Starvation
 from pytest_cancelcontract.recorder.workspace_watch import WorkspaceWatch
 from pytest_cancelcontract.terms import Terms
@@ -30,6 +33,9 @@ from pytest_cancelcontract.terms import Terms
 LOOK_AGAIN_FOR_S = 0.010
 """A process that is dying within this time of a report, a handover or a second start counts as dying at it (docs/history.md)."""
 CHANGES_EVERY_S = 0.25
+TOKENS_STREAMED = 5
+WRITES_AT_WORK = 3
+"""From when on an agent is at work: so many tokens of one answer, or so many lines of the command that it runs."""
 
 
 class Watch:
@@ -42,6 +48,7 @@ class Watch:
         folder: Path,
         journal: Journal,
         workspace: WorkspaceWatch,
+        spending: Spending,
         terms: Terms,
         capabilities: Iterable[str],
         plan: Plan,
@@ -51,6 +58,7 @@ class Watch:
         self.folder = folder
         self.journal = journal
         self.workspace = workspace
+        self.spending = spending
         self.terms = terms
         self.lifelines: list[Lifeline] = []
         self.problems: list[str] = []
@@ -59,7 +67,7 @@ class Watch:
         self._plan = plan
         workspace.living = lambda: [one.held.identity for one in self._old()]
         self._barrier = Barrier(journal)
-        self._over = Over(self.roll, terms, plan)
+        self._over = Over(self.roll, spending, terms, plan)
         self._covers(capabilities)
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,9 +83,12 @@ class Watch:
         self._reported: str | None = None
         self._is_delivered = False
         self._goes_on: set[str] = set()
+        self._has_tool_written = False
         self._handed_over = False
         self._starters: dict[str, Identity] = {}
         self.folders: set[str] = set()
+        if plan.agent:  # what it asks for is what a trial waits for
+            spending.heard = self.changed
         self._starvation = Starvation()
         self._waited_before_s = 0.0
         self._stopped: set[Identity] = set()
@@ -107,7 +118,7 @@ class Watch:
             self._start(self._look_patiently("second-hello"))
         elif role == "leader" and self.roll.is_first(attempt) and (trouble := self.workspace.open(message)):
             self.problem(trouble)
-        answer = f"go {attempt.id} {self._errand(attempt)}"
+        answer = " ".join(["go", attempt.id, self._errand(attempt), *self.spending.providers])
         if message.get("held"):
             self._barrier.arrive(lifeline, answer, "before its first handler")
             answer = ""
@@ -150,6 +161,8 @@ class Watch:
             self._since_press(_said_at_s(message), lambda: lifeline.say("notice"))
         elif kind == "found":
             member.attempt.has_looked = True
+        elif kind == "spending":
+            member.spends = True
         elif kind == "wrote" and self._pressed_s is not None and (not self.roll.alive() or self._over.has_looked_at_deadline):
             self._goes_on.add(member.attempt.run)
         self.changed()
@@ -163,6 +176,8 @@ class Watch:
         """A command runs for the adapter."""
         command = self.roll.spawned(held, output, role, run)
         self.journal.add("process-table", "spawned", str(held.identity), role=command.role, argv=argv, pid=held.identity.pid, run=run)
+        if self._plan.agent and command.is_wrapper:
+            self._begins(command)
         return command
 
     def exited(self, command: Command, status: int) -> None:
@@ -335,6 +350,9 @@ class Watch:
         for when_s, stray, act in early:
             self._since_press(when_s, act, stray)
         self.look("pressed")
+        self.spending.look("pressed")
+        if not self._plan.agent:  # what is held for an agent is let go behind the signal
+            self.spending.press()
         if self._plan.may_not_start:
             self.journal.add("drill", "reached", what=self._how_far())
             # A press that is lost leaves the run to go on as it would have; one that is not has come by then.
@@ -397,6 +415,8 @@ class Watch:
         if self._handed_over or self.is_finished:
             return
         self._handed_over = True
+        self._over.handover_s = time.monotonic()
+        self.spending.look("handover")
         # The processes are looked at before the stamp: whoever is caught writing after it was seen alive before.
         self._start(self._watch_handover())
 
@@ -465,7 +485,7 @@ class Watch:
 
     # --- Members ------------------------------------------------------------------------------------------------------
 
-    def _hold(self, member: Member, by: str) -> None:
+    def _hold(self, member: Member, by: str, **told: Any) -> None:
         seen = self._sight(member)
         stat = process_table.read_stat(member.held.identity.pid)
         # A command that became the runner (exec) was started by the recorder, which is nobody's wrapper.
@@ -484,6 +504,7 @@ class Watch:
             comm=stat.comm if stat else "",
             by=by,
             is_command=is_command,
+            **told,
         )
         # A leader that belongs to init by now was started by something that has ended, and has nobody left to wait for it.
         is_first_leader = member.role == "leader" and member.attempt.run == FIRST
@@ -591,12 +612,71 @@ class Watch:
         self.journal.add("process-table", "disrupted", str(starter), how=how)
         return "" if act() else f"the right to signal the wrapper (pid {starter.pid})"
 
+    # --- An agent's own command line, whose processes say nothing --------------------------------------------------------
+
+    @property
+    def is_agents(self) -> bool:
+        """The drill is an agent's: its processes are found from outside."""
+        return self._plan.agent
+
+    def _begins(self, command: Command) -> None:
+        """The agent is started: it is the leader, and the workspace is where it was started."""
+        place = self.folder / "workspace"
+        status = place.stat()
+        where = {"cwd": str(place), "cwd_dev": status.st_dev, "cwd_ino": status.st_ino, "uid": os.getuid()}
+        if trouble := self.workspace.open(where):
+            self.problem(trouble)
+        held = Held.take(command.held.identity)
+        assert held is not None  # it is a child that nobody has waited for
+        member = Member(held, "leader", self.roll.attempt_of_found(held.identity), is_found=True)
+        self._hold(member, "its start", found=True, pid=held.identity.pid, roles=["leader"], **where)
+
+    def found(self, held: Held, seen: process_table.Stat, by: str) -> None:
+        """A process of the agent was found; it is a member, under the name that the process table has for it."""
+        member = Member(held, seen.comm, self.roll.attempt_of_found(held.identity), is_found=True)
+        self._hold(member, by, found=True, pid=process_table.own_pid(held.identity.pid))
+        self.changed()
+
+    def see_names(self, table: Mapping[int, process_table.Stat]) -> None:
+        """See which of the found processes have become another program: until then a child bears its parent's name."""
+        for member in self.roll.living():
+            seen = table.get(member.held.identity.pid)
+            if not member.is_found or member.role == "leader" or seen is None or seen.identity != member.held.identity:
+                continue
+            if seen.comm != member.role:
+                member.role = seen.comm
+                self.journal.add("process-table", "named", member.subject, comm=seen.comm)
+
+    def see_work(self) -> None:
+        """See whether the command that the agent was told to run writes, until it does."""
+        if not self._has_tool_written:
+            self._has_tool_written = marks.count(self.folder / "workspace", next(iter(self.roll.tokens))) >= WRITES_AT_WORK
+            if self._has_tool_written:
+                self.changed()
+
+    def signal(self, name: str, to: str) -> float:
+        """Send the agent a signal, by its process or by its group (``"pid"`` or ``"group"``), and return when that was."""
+        command = self.roll.wrapper()
+        if command is None:
+            raise LookupError("there is no command to send a signal to")
+        number = signal.Signals[name]
+        at_s = round(time.monotonic(), 6)  # as the history has it: from here on the deadline is reckoned
+        if to == "group":
+            # It leads its group and is not waited for, so the number cannot be anybody else's.
+            os.killpg(command.held.identity.pid, number)
+        else:
+            signal.pidfd_send_signal(command.held.pidfd, number)
+        self.journal.add("adapter", "signalled", str(command.held.identity), at_s=at_s, by=name, to=to)
+        self.spending.press()
+        return at_s
+
     # --- The end ------------------------------------------------------------------------------------------------------
 
     async def last_looks(self) -> None:
         """What is looked at before anything is ended."""
         await asyncio.gather(*(self._tasks - self._endless), return_exceptions=True)
         self.look("end")
+        self.spending.look("end")
         self._note_starvation()
         self.workspace.stamp("end")
         await self.workspace.note_changes("end")
@@ -608,6 +688,7 @@ class Watch:
         self.journal.add("drill", "reaped", processes=ended)
         self.journal.add("drill", "ended", why=why)
         self.is_finished = True
+        self.spending.close()
         for timer in (*self._timers, self._over_timer):
             if timer is not None:
                 timer.cancel()
@@ -632,6 +713,9 @@ _EVENTS: dict[str, Callable[[Watch], bool]] = {
     "wrapper-exited": lambda watch: watch.roll.wrapper_has_exited(restarted=watch.roll.is_restarting),
     "handover": lambda watch: watch._handed_over,
     "over": lambda watch: watch._over.is_over(),
+    "asked": lambda watch: watch.spending.main_requests > 0,
+    "streams": lambda watch: watch.spending.most_tokens >= TOKENS_STREAMED,
+    "tool-works": lambda watch: watch._has_tool_written,
     "second-working": lambda watch: watch.roll.has_second_looked(),
 }
 """What can be waited for, by name; the plugin's side says what each means."""

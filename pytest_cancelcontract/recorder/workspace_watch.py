@@ -15,7 +15,7 @@ from pytest_cancelcontract.recorder import folders, workspace
 from pytest_cancelcontract.recorder.journal import Journal
 from pytest_cancelcontract.recorder.since_handover import Change, Seen, SinceHandover
 
-_RECORDERS_OWN = re.compile(r"source|workspace|shim|bystander|next|control|output-\d+\.txt|host-[0-9a-f]+")
+_RECORDERS_OWN = re.compile(r"source|workspace|agent|shim|bystander|next|control|output-\d+\.txt|host-[0-9a-f]+")
 """What a drill's folder holds beside the workspace by our own doing: folders of the drill and of its other runs, outputs, sockets."""
 
 
@@ -144,6 +144,7 @@ class WorkspaceWatch:
         # A look between the moments is noted only where it newly could not tell everything.
         if moment or seen.unread != self._unread:
             self._unread = seen.unread
+            dev, ino = self._inode_now()
             self._journal.add(
                 "workspace",
                 "look",
@@ -155,7 +156,8 @@ class WorkspaceWatch:
                 ignored=seen.ignored,
                 unlisted=seen.unlisted,
                 cut=seen.look.is_cut,
-                **dict(zip(("dev", "ino"), self._inode_now(), strict=True)),
+                dev=dev,
+                ino=ino,
             )
 
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import h11
+
 import uncooperative_runner
 from tests.recorder import hidden_table
 
@@ -39,7 +41,9 @@ class Place:
 
 
 NEEDS_OF_RUNNER = f"import socket; open({RUNNER!r})"
-NEEDS_OF_RECORDER = f"import sys; sys.path.insert(0, {str(Path(RUNNER).parents[1])!r}); import pytest_cancelcontract.recorder.client"
+PATH_OF_RECORDER = [str(Path(RUNNER).parents[1]), str(Path(h11.__file__).parents[1])]
+"""Where it and what it needs lie, for an interpreter that is not the tests' own."""
+NEEDS_OF_RECORDER = f"import sys; sys.path[:0] = {PATH_OF_RECORDER!r}; import pytest_cancelcontract.recorder.server"
 
 
 @functools.cache

@@ -29,6 +29,7 @@ from tests.recorder.hidden_places import (
     NEEDS_OF_RUNNER,
     OTHER_USER,
     OTHER_WORKSPACE,
+    PATH_OF_RECORDER,
     PLACES,
     PLAIN,
     UNREACHABLE,
@@ -349,7 +350,7 @@ class Host:
     """A process in another place that has the recorder; the tests start the runner."""
 
     def __init__(self, place: Place, folder: Path, habits: tuple[str, ...]) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(PATH_OF_RECORDER)}
         command = [*place.way_from(folder, folder), sys.executable, "-c", HOST, *habits]
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True

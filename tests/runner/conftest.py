@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.meter.provider import Provider
 from tests.runner.stand_in import SCRIPT, TOKEN, Make, StandIn, Start
 
 
@@ -39,6 +40,14 @@ def make_stand_in() -> Iterator[Make]:
 def stand_in(make_stand_in: Make) -> StandIn:
     """A stand-in that lets everybody work."""
     return make_stand_in()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """A real meter."""
+    one = Provider()
+    yield one
+    one.close()
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""A provider on loopback whose answers are scripted, and which counts what is spent. Judges nothing."""

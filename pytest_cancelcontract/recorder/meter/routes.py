@@ -1,0 +1,91 @@
+"""Which of the providers' calls a path means. The version in front (``/v1``, ``/v1beta``) may be missing, or stand there twice."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pytest_cancelcontract.recorder.meter.wires import anthropic, gemini, openai_chat, openai_responses
+from pytest_cancelcontract.recorder.meter.wires.wire import NAME_AT_MOST, Wire
+
+Act = Literal["generate", "count", "poll", "cancel", "models", "hello"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What is asked for. ``model`` and ``stream`` where the path holds them; ``identifier`` of what is polled or cancelled."""
+
+    act: Act
+    wire: Wire | None = None
+    model: str | None = None
+    stream: bool | None = None
+    identifier: str = ""
+    is_array: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A request's target in parts: the account's key, the path behind it, and of the query its fields' names and no values."""
+
+    key: str
+    path: str
+    is_sse: bool = False
+    fields: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, target: bytes) -> Target:
+        """Of any target; the absolute form (a proxy's) too."""
+        try:
+            parts = urlsplit(target.decode("ascii", "replace"))
+            query = parse_qs(parts.query)
+        except ValueError:  # a bracket in the host's place, or too many fields
+            return cls("", "/")
+        key, _, rest = parts.path.lstrip("/").partition("/")
+        return cls(key, f"/{rest}", query.get("alt") == ["sse"], frozenset(query))
+
+    def shown(self) -> str:
+        """The path for a note: the key is left out, and so is the query, in which some clients send theirs."""
+        return self.path[:NAME_AT_MOST]
+
+
+_VERSION = re.compile(r"^(?:/v\d[a-z0-9]*)+(?=/|$)")
+_POSTS: dict[str, Route] = {
+    "/messages": Route("generate", anthropic.WIRE),
+    "/messages/count_tokens": Route("count", anthropic.WIRE),
+    "/chat/completions": Route("generate", openai_chat.WIRE),
+    "/responses": Route("generate", openai_responses.WIRE),
+    "/responses/input_tokens": Route("count", openai_responses.WIRE),
+}
+_RESPONSE = re.compile(r"^/responses/([\w-]+)(/cancel)?$")
+_GEMINI = re.compile(r"^/(?:models/)?([^:]+):(generateContent|streamGenerateContent|countTokens)$")
+_MODELS = re.compile(r"^/models(?:/.+)?$")
+
+
+def route(method: str, target: Target) -> Route | None:
+    """What this asks for, or ``None``: it is none of the providers' calls that are answered here."""
+    path = _VERSION.sub("", target.path) or "/"
+    if method == "HEAD" or (method == "GET" and path == "/"):
+        return Route("hello")
+    if method == "POST":
+        return _POSTS.get(path.rstrip("/")) or _of_response(path, "cancel") or _of_gemini(path, target)
+    if method == "GET":
+        return _of_response(path, "poll") or (Route("models") if _MODELS.match(path) else None)
+    return None
+
+
+def _of_response(path: str, act: Literal["poll", "cancel"]) -> Route | None:
+    found = _RESPONSE.match(path)
+    if found is None or bool(found[2]) != (act == "cancel"):
+        return None
+    return Route(act, openai_responses.WIRE, identifier=found[1])
+
+
+def _of_gemini(path: str, target: Target) -> Route | None:
+    found = _GEMINI.match(unquote(path))
+    if found is None:
+        return None
+    is_stream = found[2] == "streamGenerateContent"
+    act: Act = "count" if found[2] == "countTokens" else "generate"
+    return Route(act, gemini.WIRE, found[1][:NAME_AT_MOST], is_stream, is_array=is_stream and not target.is_sse)

@@ -1,0 +1,1 @@
+"""The wire formats that the meter speaks, one module each."""
