@@ -21,6 +21,7 @@ from pytest_cancelcontract.clauses import (
     grace_given,
     heartbeat_ends,
     heartbeat_steady,
+    latency,
     lease_fenced,
     no_late_writes,
     no_overlap,
@@ -29,7 +30,9 @@ from pytest_cancelcontract.clauses import (
     outcome_not_early,
     outcome_not_success,
     outcome_reported,
+    requests_closed,
     slot_reusable,
+    spend_stops,
     stall_detected,
     stays_ended,
     words,
@@ -41,7 +44,6 @@ from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, History
 from pytest_cancelcontract.scenarios import SCENARIOS, Act, Scenario, Trigger, by_id
 from pytest_cancelcontract.terms import Terms
 
-LATER = "a later release of pytest-cancelcontract"
 OUTCOME_METHODS = "wait(handle) or outcome(handle) in the adapter"
 
 
@@ -53,17 +55,15 @@ class UnknownClause(ValueError):
 class ClauseRow:
     """One promise.
 
-    ``check`` is None for a clause that is not judged in this version. ``needs`` names the adapter's capabilities of which it
-    takes one (none: it takes nothing), and ``lacks`` says that for people. ``habits`` are those of a runner of which one is
-    needed to show anything (none: any runner does), ``acts`` those of a drill (none: any act does), and ``term`` is the term without whose
-    value it promises nothing. An act that cannot show it may
-    still disprove it.
+    ``needs`` names the adapter's capabilities of which it takes one (none: it takes nothing), and ``lacks`` says that for people.
+    ``habits`` are those of a runner of which one is needed to show anything (none: any runner does), ``acts`` those of a drill (none: any
+    act does), and ``term`` is the term without whose value it promises nothing. An act that cannot show it may still disprove it.
     """
 
     id: str
     level: Level
     promise: str
-    check: Callable[[Facts], Finding] | None = None
+    check: Callable[[Facts], Finding]
     needs: tuple[str, ...] = ()
     lacks: str = ""
     habits: tuple[str, ...] = ()
@@ -91,8 +91,9 @@ NEEDS = {
     "limit": "a platform that is given the time limit: {time_limit} in the command, or disrupt(handle, how) in the adapter",
     "stall": "{stall_after} in the command",
     "engine": "engine(handle, state) in the adapter",
+    "never-resumed": "the rule that a run which ended by itself may not be built on either (--cancel-resume never)",
 }
-"""What a scenario may need of an adapter, in words for people."""
+"""What a scenario may need of an adapter, or of the rules, in words for people."""
 
 CLAUSES: tuple[ClauseRow, ...] = (
     ClauseRow("cancel-delivered", Level.MUST, "a press reaches the run within `delivery`, as a notice or as force", cancel_delivered.check),
@@ -125,8 +126,8 @@ CLAUSES: tuple[ClauseRow, ...] = (
     ),
     ClauseRow("fresh-start", Level.MUST, "the next start of the task finds nothing of a run that was killed", fresh_start.check),
     ClauseRow("no-overlap", Level.MUST, "the next start waits until nothing of the last run is alive", no_overlap.check),
-    ClauseRow("spend-stops", Level.MUST, "the provider's meter stands still `spend_within` after the handover"),
-    ClauseRow("requests-closed", Level.SHOULD, "no request of the run is open at the provider after that"),
+    ClauseRow("spend-stops", Level.MUST, "the provider's meter stands still `spend_within` after the handover", spend_stops.check),
+    ClauseRow("requests-closed", Level.SHOULD, "no request of the run is open at the provider after that", requests_closed.check),
     ClauseRow(
         "floor-holds",
         Level.MUST,
@@ -220,7 +221,9 @@ def clauses_of(history: History, wanted: Collection[str] | None = None, chosen: 
     Raises:
         UnknownScenario: the header's scenario is not in the table, and no clauses are given.
     """
-    ids = list(by_id(str(history.header.get("scenario", ""))).clauses if wanted is None else wanted)
+    # A trial of an agent is no scenario, and names its clauses itself.
+    named = history.header.get("clauses") if wanted is None else wanted
+    ids = list(by_id(str(history.header.get("scenario", ""))).clauses if named is None else named)
     try:
         has_killed_its_host = bystander_unharmed.host_death(Facts(history, Terms())) is not None
     except Exception:  # A history that cannot be read proves nothing; the clauses meet the same trouble, and show it.
@@ -253,8 +256,6 @@ def not_covered(scenario: Scenario, lacks: str, wanted: Collection[str] | None =
 
 
 def _not_covered(row: ClauseRow, history: History) -> Finding | None:
-    if row.check is None:
-        return Finding(Verdict.NOT_COVERED, "", lacks=LATER)
     if row.needs and not history.capabilities.intersection(row.needs):
         return Finding(Verdict.NOT_COVERED, "", lacks=row.lacks)
     if row.term and not _has_value(history, row.term):
@@ -286,7 +287,6 @@ def _read(history: History) -> tuple[Facts, Finding | None]:
 
 
 def _judge_one(row: ClauseRow, facts: Facts) -> Finding:
-    assert row.check is not None
     try:
         found = row.check(facts)
     except Exception:  # A clause that raises has judged nothing; its traceback is the evidence.
@@ -366,6 +366,8 @@ def is_spoilt(checks: Iterable[Check]) -> bool:
 
 
 NOT_MEASURED: dict[str, Any] = {
+    "answered_s": None,
+    "heartbeat_interval_s": None,
     "delivery_s": None,
     "grace_used_s": None,
     "cancel_to_gone_s": None,
@@ -381,8 +383,12 @@ NOT_MEASURED: dict[str, Any] = {
 def measure(history: History) -> dict[str, Any]:
     """What the drill measured, in seconds and counts; None for what was not, which is never 0.
 
+    ``answered_s`` is from pressed until the engine is known to have taken the cancel: its call had come back, or its record said so.
+    ``heartbeat_interval_s`` is the time between the heartbeat whose answer carried the cancel and the one before it, as the engine had
+    them: what a press may have to wait for. None where it cannot be told which one that was.
     ``grace_used_s`` is from the first notice to the first use of force, so None where no force was used. ``early_s`` is from
-    reported to gone, below 0 where gone came first. ``late_writes`` counts entries of the workspace.
+    reported to gone, below 0 where gone came first. ``late_writes`` counts entries of the workspace, and
+    ``late_tokens`` what the provider produced for the run after the handover.
     """
     facts, trouble = _read(history)
     if trouble is not None:
@@ -395,6 +401,7 @@ def measure(history: History) -> dict[str, Any]:
 
 def _durations(facts: Facts) -> dict[str, float | None]:
     pressed_s = facts.pressed_s
+    answered_s, carrier = latency.answered_s(facts), latency.carrier(facts)
     came, gone, report = cancel_delivered.delivered(facts), facts.gone, facts.report
     killed_s = facts.killed[0].died_s if facts.killed else None
     noticed_s = facts.notice.at_s if facts.notice else None
@@ -405,6 +412,8 @@ def _durations(facts: Facts) -> dict[str, float | None]:
     # The end of a run that had ended before is no answer to the press.
     has_answered = report is not None and report.answered_s >= pressed_s
     return {
+        "answered_s": None if answered_s is None else _rounded(answered_s - pressed_s),
+        "heartbeat_interval_s": None if carrier is None or carrier.interval_s is None else _rounded(carrier.interval_s),
         "delivery_s": _rounded(came.latest_s - pressed_s) if came.is_closed else None,
         "grace_used_s": _rounded((killed_s or 0.0) - (noticed_s or 0.0)) if has_used_grace else None,
         "cancel_to_gone_s": _rounded(gone.latest_s - pressed_s) if is_exact and gone.latest_s >= pressed_s else None,
@@ -417,9 +426,11 @@ def _durations(facts: Facts) -> dict[str, float | None]:
 def _counts(facts: Facts) -> dict[str, int | None]:
     survived = no_survivors.check(facts).verdict is not Verdict.INCONCLUSIVE
     wrote = no_late_writes.check(facts).verdict is not Verdict.INCONCLUSIVE
+    spent = spend_stops.check(facts).verdict is not Verdict.INCONCLUSIVE
     return {
         "survivors": len(no_survivors.survivors(facts)) if survived else None,
         "late_writes": len({one.path for one in no_late_writes.late_writes(facts)}) if wrote else None,
+        "late_tokens": spend_stops.late_tokens(facts) if spent else None,
     }
 
 

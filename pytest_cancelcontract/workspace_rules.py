@@ -33,6 +33,11 @@ class WorkspaceRules:
         """A run that nobody had to kill may be gone on with."""
         return self.resume == "allowed"
 
+    @property
+    def opens(self) -> frozenset[str]:
+        """What can be shown under these rules and under no others, as a scenario names what it needs."""
+        return frozenset() if self.may_resume_an_ended_run else frozenset({"never-resumed"})
+
     def as_dict(self) -> dict[str, Any]:
         """JSON-shaped; only what is not as it is by default."""
         return {

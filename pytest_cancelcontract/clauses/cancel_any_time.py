@@ -50,6 +50,8 @@ def _at_start(facts: Facts) -> Finding:
         return replace(judged, observed=observed, expected=expected, likely=_why_lost(facts), advice=REMEMBER)
     if late := _began_late(facts):
         return replace(late, expected=expected, seen_by=judged.seen_by, observed=f"{late.observed}; {where}")
+    if judged.verdict is Verdict.KEPT and facts.history.first("drill", "reached") is None:
+        return words.inconclusive("how far the run was when cancel was pressed was not noted", expected, seen_by=judged.seen_by)
     return replace(judged, observed=f"{judged.observed}; {where}", expected=expected)
 
 

@@ -77,6 +77,16 @@ class Facts:
         return act_of(self.history)
 
     @property
+    def is_agent(self) -> bool:
+        """The run is an agent's own command line: its processes say nothing, and were found."""
+        return bool(self.history.header.get("agent"))
+
+    @property
+    def is_live(self) -> bool:
+        """The run is somebody's work: it tells nobody which signals it gets, and marks nothing that it writes."""
+        return bool(self.history.header.get("live"))
+
+    @property
     def may_not_start(self) -> bool:
         """Cancel is pressed before the runner works, so a run that never comes up is an end like another."""
         return bool(self.history.header.get("may_not_start"))
@@ -255,7 +265,17 @@ class Facts:
     @cached_property
     def first_run(self) -> tuple[Member, ...]:
         """The processes that cancel had to end."""
-        return tuple(one for one in self.members if one.run == FIRST and self._began[one.attempt] <= self.restarting_s)
+        return tuple(
+            one
+            for one in self.members
+            if one.run == FIRST and self._began[one.attempt] <= self.restarting_s and one.subject not in self.allowed
+        )
+
+    @cached_property
+    def allowed(self) -> dict[str, str]:
+        """Processes of an agent that may live on, by subject with the reason: helpers of a name that the header allows."""
+        reasons = self.history.header.get("allowed") or {}
+        return {one.subject: str(reasons[one.role]) for one in self.members if one.role in reasons and not one.is_leader}
 
     @cached_property
     def second_run(self) -> tuple[Member, ...]:
@@ -336,7 +356,13 @@ class Facts:
 
     @cached_property
     def idle_roles(self) -> tuple[str, ...]:
-        """Roles of which no process had proven its habits and begun to work when cancel was pressed."""
+        """Roles of which no process had proven its habits and begun to work when cancel was pressed.
+
+        An agent proves nothing itself: it is at work when what it was to be cancelled at was seen.
+        """
+        if self.is_agent:
+            seen = self.history.first("adapter", "at-work")
+            return () if self.leader is not None and seen is not None and seen.at_s <= self.pressed_s else ("leader",)
         at_work = [one for one in self.pressed_members if any(w.kind == "working" and w.at_s <= self.pressed_s for w in one.said)]
         return tuple(lacking(self.leader, at_work))
 
@@ -348,8 +374,12 @@ class Facts:
 
     @cached_property
     def early_deaths(self) -> tuple[Member, ...]:
-        """Processes of the run that were killed before cancel was pressed."""
-        return tuple(one for one in self.pressed_members if one.death.latest_s < self.pressed_s and not one.died_alone)
+        """Processes of the run that were killed before cancel was pressed; an agent's come and go as it works."""
+        return (
+            ()
+            if self.is_agent
+            else tuple(one for one in self.pressed_members if one.death.latest_s < self.pressed_s and not one.died_alone)
+        )
 
     def notice_of(self, member: Member) -> Observation | None:
         """The first notice that this process had after the press."""
@@ -366,7 +396,9 @@ class Facts:
         return self.notice_among(self.first_run)
 
     def killed_among(self, members: Iterable[Member]) -> tuple[Member, ...]:
-        """Those of them that were killed after the press, in the order of their deaths."""
+        """Those of them that were killed after the press, in the order of their deaths; of an agent's nobody can tell which were."""
+        if self.is_agent:
+            return ()
         dead = [one for one in members if one.death.is_closed and one.death.latest_s >= self.pressed_s - ROUNDING_S]
         return tuple(sorted((one for one in dead if not one.died_alone), key=lambda one: one.death.latest_s))
 

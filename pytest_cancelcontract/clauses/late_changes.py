@@ -101,7 +101,7 @@ class LateChanges:
     ``accused`` were alive at the handover. ``ignored`` would be accused too, if their paths did not fall under a pattern. ``strangers``
     left marks and are not known; ``unproven`` left marks, and it is not proven when. ``shared`` paths changed while such a process may
     have held them, and it is not proven that nobody else did; with each goes whether somebody else is known to have held it. ``unseen``
-    changed right after the handover, before they were looked at.
+    changed right after the handover, before they were looked at. ``before_gone`` changed in some way while the run may have been alive.
     """
 
     all: tuple[Change, ...]
@@ -111,6 +111,7 @@ class LateChanges:
     unproven: tuple[str, ...]
     shared: tuple[tuple[str, bool], ...]
     unseen: tuple[str, ...]
+    before_gone: tuple[str, ...]
 
 
 def late_changes(facts: Facts) -> LateChanges:
@@ -131,6 +132,7 @@ def late_changes(facts: Facts) -> LateChanges:
         tuple(dict.fromkeys(one.path for one in marked if one.member in facts.first_run)),
         tuple(_shared(facts, by_path)),
         tuple(path for path, rows in by_path.items() if _is_unseen(rows)),
+        tuple(path for path, rows in by_path.items() if any(not row.ignored and not _is_after_gone(facts, row) for row in rows)),
     )
 
 

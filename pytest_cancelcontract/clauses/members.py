@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_cancelcontract.history import History, Observation
@@ -66,7 +66,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """A process of the run: it said hello with a valid token, or is held by the recorder.
+    """A process of the run: it said hello with a valid token, or is held by the recorder, as those of an agent are that were found.
 
     ``died_s`` is when its pidfd became readable by the wrapper's doing (not by the recorder's, who ends what is left);
     ``ended_by_drill`` that it lived until the recorder ended it. ``born_s`` is its own word for when it said hello. ``told`` is
@@ -113,6 +113,11 @@ class Member:
         return str(self.hello.get("pid", self.pid))
 
     @property
+    def found_by(self) -> str:
+        """The means by which it is known to be of the run, where it did not say so itself: ``"descent"``; else empty."""
+        return str(self.held.get("by", "")) if self.held.get("found") else ""
+
+    @property
     def died_alone(self) -> bool:
         """It said goodbye, so nobody had to kill it."""
         return any(one.kind == "goodbye" for one in self.said)
@@ -152,6 +157,7 @@ def members_of(history: History, end_s: float) -> Iterator[Member]:
     said: dict[str, list[Observation]] = {}
     told: dict[str, list[Observation]] = {}
     died: dict[str, Observation] = {}
+    named: dict[str, str] = {}
     sights: dict[str, list[Sight]] = {}
     for seen in history.observations:
         name = f"{seen.witness}.{seen.kind}"
@@ -159,7 +165,9 @@ def members_of(history: History, end_s: float) -> Iterator[Member]:
             came.setdefault(seen.subject, {}).setdefault(seen.kind, seen)
         elif name == "process-table.died":
             died.setdefault(seen.subject, seen)
-        elif name in {"process-table.pending", "process-table.input-ended"}:
+        elif name == "process-table.named":
+            named[seen.subject] = str(seen.data.get("comm", ""))
+        elif name in {"process-table.pending", "process-table.input-ended", "adapter.signalled"}:
             told.setdefault(seen.subject, []).append(seen)
         elif name == "process-table.look":
             for row in seen.data.get("processes", ()):
@@ -169,7 +177,8 @@ def members_of(history: History, end_s: float) -> Iterator[Member]:
     reaped = {str(row["subject"]) for seen in history.of("drill", "reaped") for row in seen.data.get("processes", ())}
     for subject, first in came.items():
         words = (said.get(subject, []), told.get(subject, []))
-        yield _member(subject, first, *words, sights.get(subject, []), died.get(subject), subject in reaped, end_s)
+        found = _member(subject, first, *words, sights.get(subject, []), died.get(subject), subject in reaped, end_s)
+        yield replace(found, role=named[subject]) if subject in named else found
 
 
 def _member(
@@ -191,7 +200,8 @@ def _member(
         str(data.get("role", "")),
         str(data.get("attempt", "")),
         min(moments),
-        hello.data if hello else {},
+        # Of a process that was found and says nothing, what a hello would say was read from outside.
+        hello.data if hello else data if data.get("found") else {},
         held.data if held else {},
         # A look of the recorder's while it clears up says nothing of the wrapper.
         tuple(sight for sight in sights if sight.at_s <= end_s),

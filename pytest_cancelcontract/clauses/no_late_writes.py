@@ -121,6 +121,9 @@ def _doubt_while_alive(facts: Facts, changes: LateChanges, who: str, *, exists: 
     if changes.unseen:
         paths = words.several(changes.unseen, ", ")
         return f"{who}, and {paths} changed right after the handover, before the first look: nothing tells by whom"
+    if facts.is_live and changes.before_gone:
+        paths = words.several(changes.before_gone, ", ")
+        return f"{who}, and {paths} changed after the handover: a live run marks nothing that it writes, so nothing tells by whom"
     if any(one.data.get("unlisted") for one in facts.history.of("workspace", "look")):
         return f"{who}, and more changed than was read"
     if unread:

@@ -114,7 +114,8 @@ def _witnesses(facts: Facts, member: Member) -> str:
         died = "pidfd, readable only when the drill ended it"
     sights = [one for one in member.sights if one.is_readable]
     looked = f"process table, last {words.after_press(facts, sights[-1].at_s)}" if sights else "process table, not read"
-    return f"{died}; {looked}; lifeline, {words.last_write(facts, member)}"
+    told = f"found by {member.found_by}" if member.found_by else f"lifeline, {words.last_write(facts, member)}"
+    return f"{died}; {looked}; {told}"
 
 
 def why(facts: Facts, member: Member) -> str:
@@ -122,7 +123,9 @@ def why(facts: Facts, member: Member) -> str:
     leader = facts.leader
     if leader is not None and member.born_s > facts.pressed_s and member.attempt != leader.attempt:
         return f"the run was started again after the cancel (attempt {member.attempt})"
-    if facts.notice is None and not facts.killed:
+    if facts.is_live and (leader is None or member is leader):
+        return "whether it was told to stop is not known of a live run; no force followed"
+    if facts.notice is None and not facts.killed and not facts.is_live:
         see = "cancel-any-time" if facts.may_not_start else "cancel-delivered"
         return f"the cancel never reached the run: nothing was signalled and nothing was killed (see {see})"
     if member.death.is_closed:

@@ -99,7 +99,7 @@ def _window(facts: Facts, report: Report) -> str:
 
 def _likely(facts: Facts, running: list[Member]) -> str:
     leader = facts.leader
-    if facts.notice is None and not facts.killed:
+    if facts.notice is None and not facts.killed and not facts.is_live:
         return "the state was changed and the run was not told (see cancel-delivered)"
     if leader is not None and leader not in running:
         return "the end of the leader was taken for the end of the run"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from pytest_cancelcontract.clauses import requests as meter
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts
-from pytest_cancelcontract.clauses.members import Member
+from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member
 from pytest_cancelcontract.finding import Finding, Verdict
 
 ADVICE = "take the cancel down before the run is told to stop, and let whatever starts runs again look there first"
@@ -15,6 +16,7 @@ ADVICE = "take the cancel down before the run is told to stop, and let whatever 
 def check(facts: Facts) -> Finding:
     """Judge whether a new attempt at the task began after the press, which only the drill's own second start may do.
 
+    Of an agent's own command line a request counts as well that began after the agent was over: it is at the task again.
     Watched has to be until ``retry`` after the run was gone (the deadline, where it never was) and its outcome reported.
     Returns:
         inconclusive when the drill was over before, or when the run was gone is not known.
@@ -26,6 +28,8 @@ def check(facts: Facts) -> Finding:
     if facts.revivals:
         observed = words.several([_describe(facts, one) for one in facts.revivals])
         return Finding(Verdict.BROKEN, f"started again by itself: {observed}", expected, seen_by, _likely(facts, facts.revivals[0]), ADVICE)
+    if facts.is_agent and (found := _judge_requests(facts, expected, f"meter; {seen_by}")) is not None:
+        return found
     over_s, what = _over(facts)
     if not math.isfinite(over_s):
         return words.inconclusive("when the run was gone is not known", expected, seen_by=seen_by, advice=words.SEE_THE_TABLE)
@@ -34,6 +38,25 @@ def check(facts: Facts) -> Finding:
         observed = f"no new attempt until {watched}, but nobody watched until {words.after_press(facts, until_s)}; {what}"
         return words.inconclusive(observed, expected, seen_by=seen_by)
     return Finding(Verdict.KEPT, f"no new attempt until {watched}; {what}", expected, seen_by)
+
+
+_RETRY = "a process of it lived on, took the end of its stream for a failure of the network, and tried again"
+
+
+def _judge_requests(facts: Facts, expected: str, seen_by: str) -> Finding | None:
+    """What an agent's requests after its exit say, if anything; one that was on its way to the meter by then is none of them."""
+    if facts.history.first("meter", "look") is None:
+        return words.inconclusive("the meter was never read, so nobody can say what was asked", expected, seen_by=seen_by)
+    report = facts.report
+    since_s = (facts.pressed_s if report is None else report.answered_s) + LOOK_WITHIN_S
+    late = [one for one in meter.requests_of(facts) if one.began_s > since_s]
+    if not late:
+        return None
+    observed = f"asked the provider again after its end: {words.several([meter.describe(one, facts) for one in late])}"
+    last_s = max(one.began_s for one in late)
+    if report is not None and meter.is_after(last_s, since_s, facts.lateness_s(report.answered_s, last_s)):
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, _RETRY, ADVICE)
+    return words.inconclusive(f"{observed}, as far as is known", expected, seen_by=seen_by, spoilt=report is not None)
 
 
 def _over(facts: Facts) -> tuple[float, str]:

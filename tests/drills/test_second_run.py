@@ -31,14 +31,14 @@ RunDrill = Callable[..., History]
 
 @pytest.fixture
 def drill(recorder: Recorder, terms: Terms, path: Path, read: Callable[[], History]) -> RunDrill:
-    def run(adapter: InProcess, *, start_s: float = 10.0, rules: WorkspaceRules | None = None) -> History:
+    def run(adapter: InProcess, *, start_s: float = 10.0, rules: WorkspaceRules | None = None, scenario: str = "second-run") -> History:
         driver = Driver(adapter)
         try:
             given = replace(terms, start_s=start_s, call_s=start_s)
             run_drill(
                 recorder,
                 driver,
-                by_id("second-run"),
+                by_id(scenario),
                 given,
                 wrapper=driver.name,
                 history=path,
@@ -84,6 +84,36 @@ def test_a_workspace_that_is_built_anew_at_the_same_path_is_fresh(drill: RunDril
     assert f"(device {hello.data['cwd_dev']}, inode {hello.data['cwd_ino']}" in found.observed
     assert not list(history.of("adapter", "not-restarted"))
     assert [seen.data["run"] for seen in history.of("adapter", "other-starting")] == []
+
+
+NEVER = WorkspaceRules(resume="never")
+
+
+class Tells(Rebuilds):
+    """Ends its run by a notice that the run heeds."""
+
+    def cancel(self, run_id: str) -> None:
+        self.cancelled.append(run_id)
+        self.runs[run_id].terminate()
+        self.runs[run_id].wait(10)
+
+
+class BuildsOn(Tells):
+    """Goes on with what a run left that nobody had to kill."""
+
+    def again(self, run: Run) -> None:
+        """Nothing is built anew."""
+
+
+def test_a_run_that_ended_by_itself_may_not_be_built_on_where_that_is_forbidden(drill: RunDrill) -> None:
+    found = _finding(drill(BuildsOn(), rules=NEVER, scenario="second-run-after-end"), "fresh-start")
+    assert found.verdict is Verdict.BROKEN, found
+    assert "untracked" in found.observed
+
+
+def test_a_workspace_that_is_always_built_anew_is_fresh_after_an_end_as_well(drill: RunDrill) -> None:
+    found = _finding(drill(Tells(), rules=NEVER, scenario="second-run-after-end"), "fresh-start")
+    assert found.verdict is Verdict.KEPT, found
 
 
 class Blocks(Rebuilds):

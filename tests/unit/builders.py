@@ -159,6 +159,49 @@ def changed(
     return saw("workspace", "changed", at_s, since="handover", writers=[writer] if role else [], **data)
 
 
+def request(at_s: float, id: str = "r1", **data: Any) -> Observation:
+    """The provider was asked something, by the leader unless ``attempt`` or ``role`` says otherwise."""
+    told = {"wire": "anthropic", "model": "uncooperative/call", "stream": False, "background": False, "side": False}
+    return saw("meter", "request", at_s, request=id, **{**told, "attempt": FIRST, "role": "leader", **data})
+
+
+def tokens(at_s: float, id: str = "r1", count: int = 4, *, since_s: float | None = None, **data: Any) -> Observation:
+    """So many were produced between two moments."""
+    return saw(
+        "meter", "tokens", at_s, request=id, count=count, total=count, since_s=PRESSED_S + (at_s if since_s is None else since_s), **data
+    )
+
+
+def closed(at_s: float, id: str = "r1", how: str = "ended", **data: Any) -> Observation:
+    """The request was answered (``ended``), its client went (``disconnected``), or the work was ``cancelled``."""
+    return saw("meter", how, at_s, request=id, tokens=4, **data)
+
+
+def call(at_s: float, id: str = "r1", **data: Any) -> list[Observation]:
+    """A request that is answered at once, with four tokens."""
+    return [request(at_s, id, **data), tokens(at_s + 0.001, id), closed(at_s + 0.002, id)]
+
+
+def meter_look(moment: str, at_s: float) -> Observation:
+    """How the run's book at the provider stands; :func:`booked` fills it in."""
+    return saw("meter", "look", at_s, moment=moment, requests=0, tokens=0, open=[], disconnected=0)
+
+
+def booked(seen: Iterable[Observation]) -> list[Observation]:
+    """With what the book must say at each look, by the entries of before."""
+    seen = list(seen)
+
+    def filled(look: Observation) -> Observation:
+        mine = [one for one in seen if one.witness == "meter" and one.at_s <= look.at_s and "run" not in one.data and one.kind != "look"]
+        begun = [str(one.data["request"]) for one in mine if one.kind == "request"]
+        main = [one for one in mine if one.kind == "request" and not one.data["side"]]
+        over = {str(one.data["request"]) for one in mine if one.kind in ("ended", "disconnected", "cancelled")}
+        told = {"requests": len(main), "tokens": sum(one.data["count"] for one in mine if one.kind == "tokens")}
+        return Observation(look.at_s, "meter", "look", "", {**look.data, **told, "open": [id for id in begun if id not in over]})
+
+    return [filled(one) if (one.witness, one.kind) == ("meter", "look") else one for one in seen]
+
+
 def clock(since_s: float = -2.0, until_s: float = 20.0, worst_s: float = 0.0) -> list[Observation]:
     """The machine's lateness, a line a quarter of a second."""
     count = round((until_s - since_s) * 4)
@@ -221,6 +264,7 @@ def story(
         seen += [answer(reported, outcome, by=by), look("reported", reported, *rows(reported))]
         seen += [answer(reported + 0.55, again or outcome, by="outcome")]
     seen += _handover(handover, fates, rows(handover), over)
+    seen += _spending(fates.get("leader", -0.5), handover, over)
     if over >= 12.0:
         seen.append(look("deadline", 12.0, *rows(12.0)))
     if restart is not None:
@@ -229,7 +273,7 @@ def story(
     left = [role for role, at_s in fates.items() if at_s is None or at_s > over]
     seen += [saw("drill", "reaped", over + 0.1, processes=[{"subject": subject_of(role), "role": role} for role in left])]
     seen += [saw("drill", "ended", over + 0.1, why="over")]
-    return in_order(seen)
+    return booked(in_order(seen))
 
 
 _ALONE: dict[str, Any] = {"pgid": 4712, "sid": 4712, "parent": "1:1", "ppid": 1}
@@ -261,6 +305,14 @@ def _handover(at_s: float, fates: Mapping[str, float | None], rows: list[dict[st
         seen += [changed(over, role, ctime_s=last), wrote(max(last, at_s + 0.0005), role, 200)]
     ends = [fate for fate in alive.values() if fate is not None]
     return seen + ([stamp("gone", max(ends))] if ends and len(ends) == len(alive) else [])
+
+
+def _spending(leader_dies: float | None, handover: float, over: float) -> list[Observation]:
+    """A call before the press, one before the leader's death, and another one late where it lives on."""
+    last = (over if leader_dies is None else min(leader_dies, over)) - 0.05
+    late = call(handover + (last - handover) * 0.9, "r3") if last > handover else []
+    looks = [meter_look("pressed", 0.0), meter_look("handover", handover), meter_look("end", over)]
+    return [says("spending", -0.85, how="call"), *call(-0.84), *call(min(last, handover - 0.01), "r2"), *late, *looks]
 
 
 def _second_run(

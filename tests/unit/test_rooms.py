@@ -12,11 +12,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "pytest_cancelcontract"
 RUNNER = "uncooperative_runner"
-DATA = {"history", "identity", "terms", "finding", "scenarios", "workspace_rules"}
+DATA = {"answers", "history", "identity", "terms", "finding", "scenarios", "workspace_rules"}
 PURE_STDLIB = {"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "math", "traceback", "typing"}
 """All that a judge may use of the standard library: nothing that can look at the world, or at the time."""
 IMPURE_NAMES = {"open", "eval", "exec", "compile", "__import__", "input", "breakpoint"}
-ACTORS = {"drill", "acts", "underway", "outcome_watch", "adapters", "recorder"}
+ACTORS = {"drill", "acts", "underway", "outcome_watch", "adapters", "recorder", "follow"}
 JUDGES = {"contract", "clauses"}
 
 
@@ -82,6 +82,13 @@ def test_actors_do_not_know_the_judges(path: Path) -> None:
 def test_reports_do_not_act(path: Path) -> None:
     assert not _rooms_of(path) & (ACTORS | {"conduct", "plugin"})
     assert "pytest" not in _others(path)
+
+
+@pytest.mark.parametrize("path", _in_rooms("controls"))
+def test_controls_know_the_standard_library_alone(path: Path) -> None:
+    """They are run by file path, as anybody's wrapper, and what they prove must not rest on what is proven with them."""
+    assert not _rooms_of(path)
+    assert _others(path) <= sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("path", _in_rooms("assertions"))

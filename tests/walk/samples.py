@@ -38,6 +38,7 @@ class Sample:
     is_a_delay: bool
     needs: tuple[str, ...]
     start: float | None
+    not_in: tuple[str, ...]
 
     @property
     def terms(self) -> Terms:
@@ -63,7 +64,7 @@ class Sample:
     def scenarios(self, *, whole: bool) -> list[Scenario]:
         """The scenarios to walk: all of them, or for a broken sample ``polite`` and those that show its fault."""
         if whole or self.is_kept:
-            return list(WALKED)
+            return [row for row in WALKED if row.id not in self.not_in]
         return [by_id(name) for name in dict.fromkeys(("polite", *self.shown_in))]
 
     def adapter(self, records: Path) -> CommandAdapter:
@@ -108,6 +109,7 @@ def _sample(name: str, row: Mapping[str, Any], driven: Mapping[str, str]) -> Sam
         row.get("is_a_delay", False),
         tuple(row.get("needs", ())),
         row.get("start"),
+        tuple(row.get("not_in", ())),
     )
 
 

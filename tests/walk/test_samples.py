@@ -51,7 +51,7 @@ def _keep(result: DrillResult, name: str) -> Path:
 def test_each_built_clause_has_a_sample_that_breaks_it() -> None:
     """A clause that no sample breaks might as well never say no."""
     shown = {sample.example_of for sample in samples()} | {clause for _, _, clause in BREAKS}
-    assert {row.id for row in CLAUSES if row.check is not None} - shown == set()
+    assert {row.id for row in CLAUSES} - shown == set()
 
 
 def test_each_sample_breaks_what_it_is_the_example_of() -> None:
@@ -67,7 +67,8 @@ def test_each_sample_breaks_what_it_is_the_example_of() -> None:
 def test_each_scenario_has_a_sample_that_does_not_keep_it() -> None:
     """A scenario in which nothing is ever broken might as well not be run; and where the walk is not whole, it shows that too."""
     broken = {row.id for sample in samples() for row in sample.scenarios(whole=False) if Verdict.BROKEN in sample.expected(row).values()}
-    assert {row.id for row in SCENARIOS} - broken - {scenario for _, scenario, _ in BREAKS} == set()
+    elsewhere = {"second-run-after-end"}  # it takes a rule that no sample is walked with: tests/drills/test_second_run.py
+    assert {row.id for row in SCENARIOS} - broken - elsewhere - {scenario for _, scenario, _ in BREAKS} == set()
 
 
 def test_each_sample_file_is_in_the_table() -> None:
