@@ -1,0 +1,74 @@
+"""Where an agent is drilled: folders of its own, an environment without the user's keys, and what lies there afterwards."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+VENDORS = ("ANTHROPIC_", "CLAUDE", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "OPENCODE_", "AWS_", "AZURE_", "XDG_")
+"""Variables that begin like this name keys, endpoints or folders of the user's own: a drill asks the scripted provider and nobody else."""
+NAMES_AT_MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The folders of one drill: the agent's home, its temporary files, its workspace."""
+
+    home: Path
+    temporary: Path
+    workspace: Path
+
+    @classmethod
+    def make(cls, folder: Path, workspace: Path, files: Mapping[str, str]) -> Surroundings:
+        """Make them in a drill's folder; ``files`` go below the home, by relative path."""
+        made = cls(folder / "agent" / "home", folder / "agent" / "tmp", workspace)
+        made.temporary.mkdir(parents=True)
+        made.home.mkdir()
+        for name, text in files.items():
+            path = made.home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return made
+
+    def environment(self, given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+        """What the agent gets: the given variables without the user's secrets and vendors' settings, then ``own``, then these folders."""
+        kept = {name: value for name, value in given.items() if not is_kept_back(name)}
+        places = {"HOME": str(self.home), "TMPDIR": str(self.temporary), "PWD": str(self.workspace)}
+        loopback = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+        return {**kept, "CI": "1", **loopback, **own, **places}
+
+    def left(self) -> dict[str, Any]:
+        """What lies around now, by place: how many files there are, the first names at its top, the sockets and the lock files."""
+        places = {"home": self.home, "temporary": self.temporary, "workspace": self.workspace}
+        return {name: _left(place) for name, place in places.items()}
+
+
+def is_kept_back(name: str) -> bool:
+    """Whether a variable of the user's is taken out of what the agent gets."""
+    return any(word in name.upper() for word in SECRET_WORDS) or name.upper().startswith(VENDORS)
+
+
+def _left(place: Path) -> dict[str, Any]:
+    found = list(_walk(place))
+    return {
+        "files": sum(stat.S_ISREG(mode) for _, mode in found),
+        "names": sorted({path.relative_to(place).parts[0] for path, _ in found})[:NAMES_AT_MOST],
+        "sockets": [str(path.relative_to(place)) for path, mode in found if stat.S_ISSOCK(mode)][:NAMES_AT_MOST],
+        "locks": [str(path.relative_to(place)) for path, mode in found if path.name.endswith((".lock", ".pid"))][:NAMES_AT_MOST],
+    }
+
+
+def _walk(place: Path) -> Iterator[tuple[Path, int]]:
+    """Everything below a folder with its mode; what vanishes meanwhile is left out, and no link is followed."""
+    for folder, folders, files in os.walk(place):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            try:
+                yield path, path.lstat().st_mode
+            except OSError:
+                continue

@@ -1,0 +1,100 @@
+"""What a trial shows: run it, read its history, judge it, and run it once more where the machine spoilt it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pytest_cancelcontract.agents.profiles import Agent
+from pytest_cancelcontract.agents.trial import run_trial
+from pytest_cancelcontract.agents.trials import CLAUSES, Trial
+from pytest_cancelcontract.answers import Answer
+from pytest_cancelcontract.clauses import words
+from pytest_cancelcontract.clauses.facts import Facts
+from pytest_cancelcontract.conduct import DrillResult, Lanes, keep_proven, result_of
+from pytest_cancelcontract.contract import is_spoilt, judge
+from pytest_cancelcontract.finding import Check, Verdict
+from pytest_cancelcontract.history import History, load
+from pytest_cancelcontract.recorder.client import Recorder
+from pytest_cancelcontract.terms import Terms
+
+
+@dataclass(slots=True, eq=False)
+class AgentResult:
+    """One trial of an agent, judged; the ``assert_*`` helpers take it for a drill.
+
+    ``checks`` are in report order; what is asserted later is added. ``attempts`` is 2 where the machine spoilt the first.
+    """
+
+    agent: Agent
+    trial: Trial
+    history: History
+    checks: list[Check]
+    attempts: int = 1
+    rerun: str = field(default="", compare=False)
+
+    @property
+    def result(self) -> DrillResult:
+        """The same in the shape in which drills are reported."""
+        return replace(result_of(self.history, self.checks), attempts=self.attempts)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The clauses that are broken, whatever their level."""
+        return tuple(check.clause for check in self.result.checks if check.verdict is Verdict.BROKEN)
+
+
+def try_agent(
+    recorder: Recorder,
+    agent: Agent,
+    trial: Trial,
+    terms: Terms,
+    *,
+    history: Path,
+    clauses: Collection[str] = CLAUSES,
+    script: Sequence[Answer] | None = None,
+    environment: Mapping[str, str] | None = None,
+    lanes: Lanes | None = None,
+    progress: Callable[[str, float], None] = lambda _stage, _at_most_s: None,
+) -> AgentResult:
+    """Run one trial and judge it; once more, with nothing of ``lanes`` beside it, where the machine spoilt the first attempt.
+
+    Args:
+        history: the file for the history; a second attempt writes beside it (``….again.jsonl``).
+        script: what the provider answers in place of the moment's own answers.
+    Raises:
+        DrillError: the trial could not be run.
+        RecorderFailed: the recorder is gone.
+    """
+    lanes = lanes or Lanes()
+
+    def attempt(number: int, path: Path) -> History:
+        given = {"script": script, "environment": environment, "progress": progress}
+        return load(run_trial(recorder, agent, trial, terms, history=path, attempt=number, **given))  # type: ignore[arg-type]
+
+    with lanes.shared():
+        seen = attempt(1, history)
+    checks, attempts = judge(seen, clauses), 1
+    if is_spoilt(checks):
+        first = checks
+        progress("waits until it is alone, to run once more: the machine spoilt the first attempt", 0.0)
+        with lanes.alone():
+            seen = attempt(2, history.with_name(f"{history.stem}.again{history.suffix}"))
+        checks, attempts = keep_proven(judge(seen, clauses), first, history), 2
+    return AgentResult(agent, trial, seen, [_with_allowed(check, seen) for check in checks], attempts)
+
+
+def _with_allowed(check: Check, history: History) -> Check:
+    """What may live on and did is told, so that nobody takes it for gone."""
+    if check.clause != "no-survivors" or not (told := allowed_lines(history)):
+        return check
+    observed = f"{check.finding.observed}; allowed to live on: {words.several(told)}"
+    return replace(check, finding=replace(check.finding, observed=observed))
+
+
+def allowed_lines(history: History) -> list[str]:
+    """The helpers of an agent that lived on by leave, each with the reason."""
+    facts = Facts(history, Terms.from_dict(history.header["terms"]))
+    members = [one for one in facts.members if one.subject in facts.allowed and not one.death.is_closed]
+    return [f"{words.who(one)}: {facts.allowed[one.subject]}" for one in members]

@@ -1,0 +1,140 @@
+"""``cancelcontract run --agent``, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_cancelcontract.history import load
+from tests.agents.sample_verdicts import SAMPLES
+
+QUICK = ["--grace", "1", "--kill-within", "0.5", "--retry", "0.7", "--settle", "0.1", "--spend-within", "0.3"]
+WITHIN_S = 60.0
+pytestmark = pytest.mark.timeout(2 * WITHIN_S)
+
+
+def agent(name: str) -> str:
+    """A sample's command line."""
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(SAMPLES / name))}.py {{provider}} {{workspace}} {{prompt}}"
+
+
+def words(*more: str, name: str = "leaves_its_tools") -> list[str]:
+    """The whole command."""
+    return [sys.executable, "-m", "pytest_cancelcontract.cli", "run", "--agent", agent(name), *QUICK, *more]
+
+
+def run(folder: Path, *more: str, name: str = "leaves_its_tools") -> subprocess.CompletedProcess[str]:
+    """Run it in that folder, to its end."""
+    return subprocess.run(
+        words(*more, name=name), cwd=folder, capture_output=True, text=True, timeout=WITHIN_S, stdin=subprocess.DEVNULL, check=False
+    )
+
+
+def test_a_broken_agent_is_told_with_what_is_left_and_by_which_means_it_was_found(tmp_path: Path) -> None:
+    done = run(tmp_path, "--scenario", "streaming-term", "--scenario", "tool-term", "--report", "r.json")
+    assert done.returncode == 1, done.stderr
+    assert "agent-streaming-term: kept\n" in done.stdout
+    assert "agent-tool-term: no-survivors broken; outcome-not-early broken; no-late-writes broken\n" in done.stdout
+    assert "  cancelled while it runs a tool, by SIGTERM to its process\n" in done.stdout
+    left = next(line for line in done.stdout.splitlines() if line.startswith("  left ") and "agent-tool" in line)
+    assert "session " in left and left.endswith("found by descent")
+    assert "uncooperative-tool.log, " in done.stdout and "  around    workspace: " in done.stdout
+    assert "cancel contract broken: agent-tool-term:no-survivors" in done.stdout
+    assert "--grace 1 --kill-within 0.5 --settle 0.1 --retry 0.7 --spend-within 0.3 --scenario agent-tool-term\n" in done.stdout
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert [one["verdict"] for one in report["drills"]] == ["kept", "broken"]
+    history = load(report["drills"][1]["history"])
+    again = subprocess.run(
+        [sys.executable, "-m", "pytest_cancelcontract.cli", "judge", history.path],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
+    assert again.returncode == 1 and "cancel contract broken: agent-tool-term:no-late-writes" in again.stdout
+    assert history.header["agent"] is True and Path(history.path).is_relative_to(tmp_path / ".cancelcontract")
+
+
+def test_an_agent_that_keeps_the_contract_ends_with_0(tmp_path: Path) -> None:
+    done = run(tmp_path, "--scenario", "tool-daemon-term", name="ends_its_tools")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "agent-tool-daemon-term: kept\n" in done.stdout
+
+
+def test_a_should_fails_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    """The settings of the folder hold, as for a wrapper."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\ncancel_level = should\ncancel_history = kept-here\n")
+    done = run(tmp_path, "--scenario", "spawn-term", "-q", name="ends_its_tools")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "kept-here").is_dir()
+
+
+def test_what_would_be_tried_can_be_shown(tmp_path: Path) -> None:
+    done = run(tmp_path, "--collect-only", "--scenario", "tool-*-hup", "-k", "daemon")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "agent-tool-daemon-hup: while its tool runs in a session of its own, double-forked, by SIGHUP to its process\n",
+    )
+
+
+def test_an_agent_that_cannot_be_tried_is_red_and_says_so(tmp_path: Path) -> None:
+    done = run(tmp_path, "--scenario", "streaming-term", name="no_such_sample")
+    assert done.returncode == 1
+    assert "the trial agent-streaming-term could not be run, so no clause was judged: the agent " in done.stdout
+    assert "No such file or directory" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--scenario", "deaf"), "there is no trial 'deaf'"),
+        (("--with", "INT"), "--with is about a wrapper"),
+        (("--agent-allow", "helperd"), "--agent-allow takes a name and a reason"),
+        (("--", "wrap.sh"), "give one of the two"),
+        (("--jobs", "0"), "--jobs must be at least 1"),
+        (("--grace", "-1"), "grace must be a finite number"),
+        (("-k", "nothing"), "no trial is left"),
+        (("--report", "r.txt"), "r.txt from --report"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, more: tuple[str, ...], told: str) -> None:
+    done = run(tmp_path, *more)
+    assert done.returncode == 4
+    assert told in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_setting_of_the_folder_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\ncancel_level = may\n")
+    done = run(tmp_path)
+    assert (done.returncode, "got 'may' from cancel_level in pytest.ini" in done.stderr) == (4, True)
+
+
+def test_a_helper_is_allowed_without_an_agent_nowhere(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest_cancelcontract.cli", "run", "--agent-allow", "x=y", "--", "wrap", "{runner}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert (done.returncode, "--agent-allow goes with --agent" in done.stderr) == (4, True)
+
+
+def test_ctrl_c_ends_the_agents_and_says_so(tmp_path: Path) -> None:
+    """Once the first stage of a trial is told, an agent is up; the leak guard sees whether anything of it is left."""
+    process = subprocess.Popen(
+        words("--scenario", "all", "-v"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    try:
+        assert process.stdout is not None
+        while "waits" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=WITHIN_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 2, errors
+    assert "interrupted" in errors and "Traceback" not in errors
