@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from pytest_cancelcontract.report.whole_file import write_whole
 
 REPORT_FORMAT = "cancel-contract-report"
 REPORT_FORMAT_VERSION = 1
 CONTRACT_VERSION = 1
 MEASURED = (
+    "answered_s",
+    "heartbeat_interval_s",
     "delivery_s",
     "grace_used_s",
     "cancel_to_gone_s",
@@ -50,22 +53,20 @@ def document(rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> 
     }
 
 
+def text_of(report: Mapping[str, Any]) -> bytes:
+    """The report as it stands in its file."""
+    text = json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # A file's name need not be UTF-8; what is not comes as lone surrogates, whose escapes are JSON's as well.
+    return text.encode("utf-8", "backslashreplace")
+
+
 def write(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> None:
     """Write the report; the file is there whole or, if that fails, as it was before.
 
     Raises:
         OSError: it cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    text = json.dumps(document(rows, terms=terms), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        # A file's name need not be UTF-8; what is not comes as lone surrogates, whose escapes are JSON's as well.
-        draft.write_bytes(text.encode("utf-8", "backslashreplace"))
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    write_whole(path, text_of(document(rows, terms=terms)))
 
 
 def _drill(row: Mapping[str, Any], wrapper: str | None, terms: Mapping[str, Any]) -> dict[str, Any]:
