@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.protocol import Adapter
     from pytest_cancelcontract.conduct import DrillResult
     from pytest_cancelcontract.options import Request, Settings
+    from pytest_cancelcontract.report.baseline import Accepted
     from pytest_cancelcontract.scenarios import Scenario
     from pytest_cancelcontract.terms import Terms
 
@@ -30,6 +31,7 @@ class Place:
     """Where a check stands: the test, what it asked for, and what the plugin does around a drill.
 
     ``before`` is called with the adapter right before the drill, ``after`` right behind it; ``record`` takes the drill's result.
+    ``accepted`` is what the baseline accepts in this test, if there is one.
     """
 
     nodeid: str
@@ -42,6 +44,7 @@ class Place:
     before: Callable[[Adapter], object]
     after: Callable[[Adapter], object]
     record: Callable[[Mapping[str, Any]], object]
+    accepted: Accepted | None = None
 
 
 class CancelContract:
@@ -139,14 +142,17 @@ class CancelContract:
     def _conclude(self, result: DrillResult) -> DrillResult:
         __tracebackhide__ = True
         place = self._place
-        expected = {check.clause: reason for check in result.checks if (reason := place.request.expected.get(check.id))}
+        reasons = {**(place.accepted.broken if place.accepted else {}), **place.request.expected}
+        expected = {check.clause: reason for check in result.checks if (reason := reasons.get(check.id))}
         history = _read(result.history)
-        place.record({**result.as_dict(), "expected": expected, **_header_fields(history)})
+        asked = {"expected": expected, "chosen": place.request.clauses, "rerun": place.rerun}
+        place.record({**result.as_dict(), **asked, **_header_fields(history)})
         found = failures(
             result.checks,
             level=place.settings.level,
             fails_not_covered=place.settings.fails_not_covered,
             expected=place.request.expected,
+            accepted=place.accepted,
         )
         if found:
             raise self._remembered(_error(found, history, place))

@@ -152,7 +152,7 @@ def conduct(
     """
     lanes = lanes or Lanes()
     wrapper = driver.name if wrapper is None else wrapper
-    if lacks := uncovered(scenario, driver.capabilities(), terms):
+    if lacks := uncovered(scenario, {*driver.capabilities(), *rules.opens}, terms):
         return _not_run(scenario, lacks, clauses, wrapper)
     judged = [clause for clause in scenario.clauses if clauses is None or clause in clauses]
 
@@ -181,7 +181,7 @@ def conduct(
             progress("waits until it is alone, to run once more: the machine spoilt the first attempt", 0.0)
             with lanes.alone():
                 seen = attempt(moment, 2, path.with_name(f"{path.stem}.again{path.suffix}"))
-            checks, attempts = _keep_proven(judge(seen, clauses_of(seen, judged, clauses)), first_checks, path), 2
+            checks, attempts = keep_proven(judge(seen, clauses_of(seen, judged, clauses)), first_checks, path), 2
         return DrillResult(scenario.id, verdict_of(checks), attempts, measure(seen), checks, str(seen.path), wrapper)
 
     try:
@@ -232,7 +232,7 @@ def result_of(history: History, checks: Iterable[Check]) -> DrillResult:
     return DrillResult(scenario, verdict_of(found), 1, measure(history), found, history.path, wrapper)
 
 
-def _keep_proven(checks: tuple[Check, ...], first: tuple[Check, ...], path: Path) -> tuple[Check, ...]:
+def keep_proven(checks: tuple[Check, ...], first: tuple[Check, ...], path: Path) -> tuple[Check, ...]:
     """The second attempt's checks, but what was proven broken in the first one stays so: running again must not turn it green."""
     proven = {check.clause: check for check in first if check.verdict is Verdict.BROKEN and not check.finding.spoilt}
     left = [check for check in checks if check.clause not in proven]

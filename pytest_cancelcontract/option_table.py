@@ -13,18 +13,17 @@ import pytest
 class OptionRow:
     """One option: ``--cancel-<name>`` on the command line, ``cancel_<name with _>`` in the ini file.
 
-    ``kind`` is ``"text"``, ``"seconds"``, ``"count"``, ``"words"`` (may be given again and again) or ``"path"``. ``is_built`` is False for
-    what a later release brings: it is known, so that it can be refused by name.
+    ``kind`` is ``"text"``, ``"seconds"``, ``"count"``, ``"words"`` (may be given again and again), ``"path"`` or ``"flag"`` (takes no
+    value, and stands on the command line only: what it asks for is done once).
     """
 
     # No dataclass: making one costs every pytest run of a project a millisecond.
-    def __init__(self, name: str, kind: str, metavar: str, help: str, choices: tuple[str, ...] = (), *, is_built: bool = True) -> None:
+    def __init__(self, name: str, kind: str, metavar: str, help: str, choices: tuple[str, ...] = ()) -> None:
         self.name = name
         self.kind = kind
         self.metavar = metavar
         self.help = help
         self.choices = choices
-        self.is_built = is_built
 
     @property
     def flag(self) -> str:
@@ -35,6 +34,11 @@ class OptionRow:
     def key(self) -> str:
         """As it is written in the ini file; pytest's name for the value too."""
         return f"cancel_{self.name.replace('-', '_')}"
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether it can stand in the ini file."""
+        return self.kind != "flag"
 
 
 TERM_HELP: dict[str, str] = {
@@ -111,11 +115,40 @@ OPTIONS: tuple[OptionRow, ...] = (
         "the Temporal server of the fixture cancel_temporal, as host:port (default: a development server of its own, from the extra "
         "[temporal])",
     ),
-    OptionRow("report", "path", "FILE", "write a report; the file's name ends in .json"),
+    OptionRow("report", "words", "FILE", "write a report, repeatable: .json for programs, .html for people, with a picture of each drill"),
     OptionRow("history", "path", "DIR", "where the histories of the drills are kept (default .cancelcontract at the root)"),
-    OptionRow("baseline", "path", "FILE", "not in this release", is_built=False),
+    OptionRow(
+        "baseline",
+        "path",
+        "FILE",
+        "faults that are known and accepted for a while: a TOML file with an entry for each scenario:clause, its reason and the day on "
+        "which it expires; an entry that no longer fails, has expired or names nothing fails the run",
+    ),
+    OptionRow(
+        "baseline-update",
+        "flag",
+        "",
+        "write what is broken now into the file of --cancel-baseline, and take out what is broken no more; reasons are left to a person",
+    ),
+    OptionRow(
+        "compare", "words", "OLD.json", "show what has changed since an earlier report; repeatable for several runs, whose medians count"
+    ),
+    OptionRow(
+        "compare-limit",
+        "words",
+        "NAME:LIMIT",
+        "what may not have grown by more since --cancel-compare, repeatable: gone:20%+0.2s, reported:0.5s, late-writes:0; verdict fails on "
+        "any verdict that got worse",
+    ),
 )
 """All options but the terms, in the order of ``--help``."""
+NOT_FOR_ONE_DRILL = frozenset(
+    {
+        *("cancel_scenario", "cancel_jobs", "cancel_report", "cancel_history"),
+        *("cancel_baseline_update", "cancel_compare", "cancel_compare_limit"),
+    }
+)
+"""The keys of what the command that runs one drill again leaves out."""
 
 
 def term_row(term: str) -> OptionRow:
@@ -135,25 +168,29 @@ def declare(parser: pytest.Parser) -> None:
     """Make the options known to pytest; nothing has a default here, so that what was given can be told from what was not."""
     group = parser.getgroup("cancelcontract", "cancel contract: does the wrapper's cancel button end what it started?")
     for row in (*OPTIONS, *TERM_ROWS.values()):
-        group.addoption(row.flag, dest=row.key, default=None, metavar=row.metavar, help=row.help, **_reading(row))
-        parser.addini(row.key, row.help, type=_INI_TYPES[row.kind], default=None)
+        group.addoption(row.flag, dest=row.key, default=None, help=row.help.replace("%", "%%"), **reading(row))
+        if row.is_setting:
+            parser.addini(row.key, row.help, type=_INI_TYPES[row.kind], default=None)
 
 
-def _reading(row: OptionRow) -> dict[str, Any]:
+def reading(row: OptionRow) -> dict[str, Any]:
+    """How a parser of command lines reads an option: the arguments of ``add_argument`` that its kind decides."""
+    if row.kind == "flag":
+        return {"action": "store_true"}
     if row.kind == "words":
-        return {"action": "append"}
+        return {"metavar": row.metavar, "action": "append"}
     if row.kind in {"seconds", "count"}:
-        return {"type": float if row.kind == "seconds" else int}
-    return {"choices": row.choices} if row.choices else {}
+        return {"metavar": row.metavar, "type": float if row.kind == "seconds" else int}
+    return {"metavar": row.metavar, **({"choices": row.choices} if row.choices else {})}
 
 
 def is_anything_given(config: pytest.Config) -> bool:
     """Whether an option of the contract stands on the command line or in the ini file."""
-    return any(config.getoption(row.key, None) is not None or _is_in_ini(config, row.key) for row in (*OPTIONS, *TERM_ROWS.values()))
+    return any(config.getoption(row.key, None) is not None or _is_in_ini(config, row) for row in (*OPTIONS, *TERM_ROWS.values()))
 
 
-def _is_in_ini(config: pytest.Config, key: str) -> bool:
+def _is_in_ini(config: pytest.Config, row: OptionRow) -> bool:
     try:
-        return config.getini(key) is not None
+        return row.is_setting and config.getini(row.key) is not None
     except (TypeError, ValueError, pytest.UsageError):  # it stands there, and is refused by whoever reads it
         return True

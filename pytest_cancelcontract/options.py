@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from pytest_cancelcontract.finding import Level
 from pytest_cancelcontract.option_table import OPTIONS, TERM_ROWS, OptionRow
+from pytest_cancelcontract.report.files import why_not
 from pytest_cancelcontract.scenarios import Scenario, UnknownScenario, by_id, select
 from pytest_cancelcontract.terms import TERM_NAMES, BadTerm, Terms, settle_terms
 from pytest_cancelcontract.workspace_rules import RULE_NAMES, BadRule, WorkspaceRules, settle_rules
@@ -28,8 +29,6 @@ MARKER = "cancel_contract"
 MARKER_ARGUMENTS = (*TERM_NAMES, *RULE_NAMES, "scenarios", "clauses", "notice", "expected")
 DEFAULT_JOBS_COMMAND = 4
 DEFAULT_JOBS_OBJECT = 1
-JUDGED_WHEN_PROVEN = "bystander-unharmed"
-"""The clause that any scenario is judged by where a cancel was seen to kill the adapter's host, so that it may be expected in any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +61,19 @@ class Given:
 class Settings:
     """All that holds for the whole pytest run.
 
-    ``given`` maps an option's key (``cancel_grace``) to its value; what was not given is absent. ``report`` and ``history`` are absolute.
-    ``is_run`` says that ``cancelcontract run`` gave the options, under names of its own.
+    ``given`` maps an option's key (``cancel_grace``) to its value; what was not given is absent. All paths are absolute; ``compare`` are
+    earlier reports. ``is_run`` says that ``cancelcontract run`` gave the options, under names of its own.
     """
 
     given: Mapping[str, Given]
     level: Level
     fails_not_covered: bool
     jobs: int | None
-    report: Path | None
+    reports: tuple[Path, ...]
     history: Path
+    baseline: Path | None = None
+    updates_baseline: bool = False
+    compare: tuple[Path, ...] = ()
     is_run: bool = False
 
     def text(self, key: str) -> str | None:
@@ -114,7 +116,6 @@ def read_settings(config: pytest.Config) -> Settings:
         pytest.UsageError: a value is refused; the message names it and its origin.
     """
     given = _given(config)
-    _refuse_unbuilt(given)
     _refuse_contradictions(given)
     for key, choices in (("cancel_level", ("must", "should")), ("cancel_not_covered", ("skip", "fail"))):
         _refuse_unless(given.get(key), choices, key)
@@ -124,8 +125,11 @@ def read_settings(config: pytest.Config) -> Settings:
         level=Level(given["cancel_level"].value) if "cancel_level" in given else Level.MUST,
         fails_not_covered="cancel_not_covered" in given and given["cancel_not_covered"].value == "fail",
         jobs=_jobs(given.get("cancel_jobs")),
-        report=_report(config, given.get("cancel_report")),
+        reports=_reports(config, given.get("cancel_report")),
         history=_path(config, given["cancel_history"]) if "cancel_history" in given else config.rootpath / ".cancelcontract",
+        baseline=_path(config, given["cancel_baseline"]) if "cancel_baseline" in given else None,
+        updates_baseline="cancel_baseline_update" in given,
+        compare=_paths(config, given["cancel_compare"]) if "cancel_compare" in given else (),
         is_run=run_settings(config) is not None,
     )
     settle(settings, {})
@@ -244,6 +248,8 @@ def _given(config: pytest.Config) -> dict[str, Given]:
         if value is not None:
             found[row.key] = Given(value, row.flag if by_run is None else _origin_in_run(row), is_command_line=True)
             continue
+        if not row.is_setting:
+            continue
         origin = f"ini {row.key}" if by_run is None else by_run.origins.get(row.key, "default")
         value = _from_ini(config, row, origin)
         if value is not None:
@@ -263,12 +269,6 @@ def _from_ini(config: pytest.Config, row: OptionRow, origin: str) -> Any:
         raise pytest.UsageError(f"{row.key} must be {kind}, from {origin}: {error}") from None
 
 
-def _refuse_unbuilt(given: Mapping[str, Given]) -> None:
-    for row in OPTIONS:
-        if row.key in given and not row.is_built:
-            raise pytest.UsageError(f"{row.flag} is not in this release, got {given[row.key].value!r} from {given[row.key].origin}")
-
-
 def _refuse_contradictions(given: Mapping[str, Given]) -> None:
     commands = [key for key in ("cancel_wrapper", "cancel_start") if key in given]
     if "cancel_adapter" in given and commands:
@@ -276,11 +276,14 @@ def _refuse_contradictions(given: Mapping[str, Given]) -> None:
     for key in ("cancel_with", "cancel_outcome", "cancel_outcome_map"):
         if key in given and not commands and given[key].is_command_line:
             raise pytest.UsageError(f"{given[key].origin} is about a command: it needs {_flags_of(given[key], 'wrapper', 'start')}")
+    for key, needed in (("cancel_baseline_update", "baseline"), ("cancel_compare_limit", "compare")):
+        if key in given and f"cancel_{needed}" not in given:
+            raise pytest.UsageError(f"{given[key].origin} needs a file: {_flags_of(given[key], needed)}")
 
 
 def _flags_of(given: Given, *names: str) -> str:
     """Options by the names that this run has for them: ``cancelcontract run`` drops the prefix, and takes the wrapper behind ``--``."""
-    if given.origin.startswith("--cancel-"):
+    if given.origin.startswith("--cancel-") or not given.is_command_line:
         return " or ".join(f"--cancel-{name}" for name in names)
     return " or ".join("a command behind --" if name == "wrapper" else f"--{name}" for name in names)
 
@@ -303,19 +306,17 @@ def _path(config: pytest.Config, given: Given) -> Path:
     return base / str(given.value)
 
 
-def _report(config: pytest.Config, given: Given | None) -> Path | None:
+def _paths(config: pytest.Config, given: Given) -> tuple[Path, ...]:
+    return tuple(_path(config, replace(given, value=value)) for value in given.value)
+
+
+def _reports(config: pytest.Config, given: Given | None) -> tuple[Path, ...]:
     if given is None:
-        return None
-    path = _path(config, given)
-    if path.suffix == ".html":
-        raise pytest.UsageError(
-            f"a report in HTML is not in this release, got {given.value!r} from {given.origin}; name a file that ends in .json"
-        )
-    if path.suffix != ".json":
-        raise pytest.UsageError(f"a report's file must end in .json, got {given.value!r} from {given.origin}")
-    if path.is_dir():
-        raise pytest.UsageError(f"a report must be a file, got the folder {given.value!r} from {given.origin}")
-    return path
+        return ()
+    for name, path in zip(given.value, paths := _paths(config, given), strict=True):
+        if problem := why_not(path, str(name)):
+            raise pytest.UsageError(f"{problem} from {given.origin}")
+    return paths
 
 
 # ---------------------------------------------------------------------- one test
@@ -339,14 +340,16 @@ def request_of(item: pytest.Item, settings: Settings) -> Request:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
 
 
-def settle_drill(item: pytest.Item, settings: Settings, given: Mapping[str, object]) -> tuple[Terms, WorkspaceRules]:
-    """What a drill runs by that a test makes itself: as the test's markers say, unless the call says otherwise.
+def settle_drill(
+    item: pytest.Item, settings: Settings, given: Mapping[str, object], *, by: str = "cancel_drill"
+) -> tuple[Terms, WorkspaceRules]:
+    """What a drill runs by that a test makes itself: as the test's markers say, unless the call says otherwise (``by`` names it).
 
     Raises:
         pytest.UsageError: an argument, or its value, is refused.
     """
     marked, _ = _merged(item)
-    called = {name: (value, f"cancel_drill({name}=…)") for name, value in given.items()}
+    called = {name: (value, f"{by}({name}=…)") for name, value in given.items()}
     rules = {name: called.pop(name) for name in RULE_NAMES if name in called}
     terms = settle(settings, {**_those(marked, TERM_NAMES), **called})
     return terms, settle_workspace(settings, {**_those(marked, RULE_NAMES), **rules})
@@ -394,6 +397,8 @@ def _refuse_unknown(given: Iterable[str], known: Collection[str], what: str, all
 
 
 def _expected(given: object) -> dict[str, str]:
+    from pytest_cancelcontract.check_ids import may_be_judged
+
     shape = 'expected= must be like {"daemon:no-survivors": "why, and a link"}'
     if not isinstance(given, Mapping):
         raise pytest.UsageError(f"{shape}, got {given!r} from the marker cancel_contract")
@@ -405,8 +410,9 @@ def _expected(given: object) -> dict[str, str]:
             scenario = by_id(scenario_id)
         except UnknownScenario as error:
             raise pytest.UsageError(f"{error} (from expected= of the marker cancel_contract)") from None
-        known = dict.fromkeys((*scenario.clauses, JUDGED_WHEN_PROVEN))
-        _refuse_unknown([clause_id], known, f"clause in expected= for the scenario {scenario_id}", "clauses that it judges")
+        _refuse_unknown(
+            [clause_id], may_be_judged(scenario), f"clause in expected= for the scenario {scenario_id}", "clauses that it judges"
+        )
     return dict(given)
 
 

@@ -5,6 +5,7 @@ What they do is in the modules that they import when they are first needed; what
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,18 @@ from pytest_cancelcontract.option_table import declare, is_anything_given
 if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.protocol import Adapter
     from pytest_cancelcontract.adapters.temporal import TemporalServer
+    from pytest_cancelcontract.agents.fixture import AgentRunner
     from pytest_cancelcontract.checking import CancelContract
     from pytest_cancelcontract.drill import Drill
+    from pytest_cancelcontract.gate import Conclusion
+    from pytest_cancelcontract.meter import Meter
     from pytest_cancelcontract.pytest_side import PytestSide
     from pytest_cancelcontract.runner_path import RunnerPath
 
 _SIDE: pytest.StashKey[PytestSide] = pytest.StashKey()
 _RESULTS: pytest.StashKey[_Results] = pytest.StashKey()
 _CONTRACT: pytest.StashKey[CancelContract] = pytest.StashKey()
-_FIXTURES = frozenset({"cancel_contract", "cancel_drill"})
+_FIXTURES = frozenset({"cancel_contract", "cancel_drill", "agent_runner"})
 
 
 class _Results:
@@ -31,15 +35,35 @@ class _Results:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.collected_by_workers: list[int] = []
+        self.faults: dict[str, dict[str, Any]] = {}
+        self.told_by_workers: list[dict[str, Any]] = []
+        self.conclusion: Conclusion | None = None
         self.problem = ""
+
+    def why_red(self) -> list[str]:
+        """What fails the run as a whole, beside its tests."""
+        failures = self.conclusion.failures if self.conclusion is not None else ()
+        return [*(f"FAILED {one}" for one in failures), *([f"ERROR: {self.problem}"] if self.problem else [])]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.rows.extend(getattr(report, "cancelcontract", ()))
+        if fault := getattr(report, "cancelcontract_fault", None):
+            self.faults.setdefault(report.nodeid, fault)  # a test that fails in several phases is told once
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """The outermost, so that what platforms read stands behind the summary, whoever printed the last of it."""
+        result = yield
+        if _SIDE in session.config.stash:
+            from pytest_cancelcontract.gate import Conclusion
+
+            side = session.config.stash[_SIDE]
+            side.tell_platforms(self.rows, self.faults.values(), self.conclusion or Conclusion(), self.problem)
+        return result
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self.collected_by_workers.append(getattr(node, "workeroutput", {}).get("cancelcontract_items", 0))
+        self.told_by_workers.append(getattr(node, "workeroutput", {}).get("cancelcontract", {"items": 0, "drills": [], "files": []}))
 
 
 def _side(config: pytest.Config) -> PytestSide:
@@ -81,9 +105,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     side = _side(session.config)
     side.close()  # now, while the fixtures that drills in flight may need are still up
-    results.problem = side.write_report(results.rows) or side.idle_under_xdist(results.collected_by_workers)
+    results.problem = side.write_reports(results.rows) or side.idle_under_xdist(results.told_by_workers)
+    if exitstatus not in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR}:
+        results.conclusion = side.conclude(results.rows, results.told_by_workers)
+        results.problem = results.problem or results.conclusion.problem
+        if results.conclusion.failures and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if results.problem and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    if not session.config.pluginmanager.hasplugin("terminalreporter"):
+        for line in results.why_red():
+            print(line, file=sys.stderr)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -94,8 +126,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("cancel contract")
         for line in summary(results.rows):
             terminalreporter.line(line)
-    if results.problem:
-        terminalreporter.line(f"ERROR: {results.problem}", red=True)
+    for line in results.conclusion.lines if results.conclusion is not None else ():
+        terminalreporter.line(line)
+    for line in results.why_red():
+        terminalreporter.line(line, red=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -109,7 +143,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "cancel_contract" in metafunc.fixturenames:
         _side(metafunc.config).parametrize(metafunc)
-    elif "cancel_drill" not in metafunc.fixturenames and any(mark.name == "cancel_contract" for mark in metafunc.definition.own_markers):
+    elif _FIXTURES.isdisjoint(metafunc.fixturenames) and any(mark.name == "cancel_contract" for mark in metafunc.definition.own_markers):
         pytest.fail(
             f"{metafunc.definition.nodeid}: it is marked with cancel_contract, but uses neither the fixture cancel_contract nor"
             " cancel_drill, so nothing would be checked",
@@ -149,9 +183,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    if _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        return (yield)
+    side = _side(item.config)
+    if call.when == "call":
+        side.before_report(item)
     report = yield
-    if call.when == "call" and not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
-        _side(item.config).attach(item, call, report)
+    if call.when == "call":
+        side.attach(item, call, report)
+    if report.failed:
+        side.note_fault(item, call, report)
     return report
 
 
@@ -173,10 +214,26 @@ def cancel_drill(request: pytest.FixtureRequest) -> Callable[..., Drill]:
     return _side(request.config).make_drill(request.node)
 
 
+@pytest.fixture
+def agent_runner(request: pytest.FixtureRequest) -> AgentRunner:
+    """Cancel an agent's own command line: ``agent_runner("claude-code", moment="tool", signal="TERM")``; the result can be asserted."""
+    from pytest_cancelcontract.agents.fixture import AgentRunner
+
+    return AgentRunner(_side(request.config), request.node)
+
+
 @pytest.fixture(scope="session")
 def cancel_adapter(request: pytest.FixtureRequest) -> Adapter:
     """The adapter that the options describe; override it in a conftest.py so that the drills of several tests overlap."""
     return _side(request.config).default_adapter()
+
+
+@pytest.fixture
+def cancel_meter(request: pytest.FixtureRequest) -> Iterator[Meter]:
+    """A scripted provider on loopback that speaks as Anthropic, OpenAI and Gemini do, and counts requests and tokens."""
+    meter = _side(request.config).make_meter()
+    yield meter
+    meter.close()
 
 
 @pytest.fixture(scope="session")

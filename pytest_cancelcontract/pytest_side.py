@@ -14,15 +14,18 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from pytest_cancelcontract.ahead import Ground, adapter_origin
+from pytest_cancelcontract.gate import Conclusion, Gate
+from pytest_cancelcontract.option_table import NOT_FOR_ONE_DRILL
 from pytest_cancelcontract.options import (
     DEFAULT_JOBS_COMMAND,
     DEFAULT_JOBS_OBJECT,
     MARKER,
+    Request,
     Settings,
     command_adapter,
     read_settings,
@@ -32,7 +35,9 @@ from pytest_cancelcontract.options import (
     settle_drill,
 )
 from pytest_cancelcontract.report import json_report, text
+from pytest_cancelcontract.report.files import write_report
 from pytest_cancelcontract.report.listing import longest_s
+from pytest_cancelcontract.report.names import portable
 from pytest_cancelcontract.scenarios import Scenario
 from pytest_cancelcontract.terms import Terms
 
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.temporal import TemporalServer
     from pytest_cancelcontract.checking import CancelContract
     from pytest_cancelcontract.drill import Drill
+    from pytest_cancelcontract.meter import Meter
     from pytest_cancelcontract.session import Session
 
 REPORT_ATTRIBUTE = "cancelcontract"
@@ -57,6 +63,17 @@ _TIMEOUT_PLUGINS = ("timeout", "pytest_timeout")
 _TIMEOUT_SLACK_S = 30.0
 
 
+class Chosen(NamedTuple):
+    """What a test's parameter ``cancel_contract`` holds."""
+
+    request: Request
+    scenario: Scenario
+
+    def __repr__(self) -> str:
+        # Allure shows parameters, and tells by them which test of an earlier run is the same: the terms do not make it another one.
+        return self.scenario.id
+
+
 class PytestSide:
     """Everything of one pytest process that has to do with drills.
 
@@ -67,10 +84,13 @@ class PytestSide:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.settings: Settings = read_settings(config)
+        self.gate = Gate(self.settings, config.rootpath, config.invocation_params.dir)
         self.is_worker = hasattr(config, "workerinput")
         self._session: Session | None = None
         self._adapter: Adapter | None = None
         self._shared: list[Adapter] = []
+        self._drills_seen: set[tuple[str, str]] = set()
+        self._files_seen: set[str] = set()
         self.ground = Ground()
         config.pluginmanager.register(self.ground, "cancelcontract-ground")
 
@@ -85,7 +105,7 @@ class PytestSide:
             refused = str(error)
         if refused:  # outside of the handler, or the message would be shown once more, as what happened before
             pytest.fail(refused, pytrace=False)
-        chosen = [(request, scenario) for scenario in request.scenarios]
+        chosen = [Chosen(request, scenario) for scenario in request.scenarios]
         metafunc.parametrize("cancel_contract", chosen, indirect=True, ids=[scenario.id for scenario in request.scenarios])
 
     def collected(self, session: pytest.Session, items: Sequence[pytest.Item], marked: Sequence[pytest.Collector]) -> None:
@@ -97,8 +117,10 @@ class PytestSide:
         Raises:
             pytest.UsageError: options without a test of the contract, histories that cannot be written, an adapter that cannot be made.
         """
+        self._remember(session, items)
         if self.is_worker:
-            self.config.workeroutput["cancelcontract_items"] = len(items)  # type: ignore[attr-defined]
+            told = {"items": len(items), "drills": sorted(self._drills_seen), "files": sorted(self._files_seen)}
+            self.config.workeroutput["cancelcontract"] = told  # type: ignore[attr-defined]
         elif not session.testsfailed:
             self._refuse_idle_options(len(items))
             self._refuse_idle_markers(items, marked)
@@ -113,6 +135,17 @@ class PytestSide:
 
         if items:
             self._skip_where_nothing_can_be_proven(items)
+
+    def _remember(self, session: pytest.Session, items: Iterable[pytest.Item]) -> None:
+        """What was collected, for the baseline: an entry of a drill that is left out of this run says nothing."""
+        for item in items:
+            callspec = getattr(item, "callspec", None)
+            if callspec is not None and "cancel_contract" in callspec.params:
+                _, scenario = callspec.params["cancel_contract"]
+                self._drills_seen.add((portable(_name(item)), scenario.id))
+        asks_for_parts = any("::" in word for word in self.config.args) or getattr(self.config.option, "lf", False)
+        if not asks_for_parts and not session.testsfailed:
+            self._files_seen = {item.nodeid.partition("::")[0] for item in session.items}
 
     @staticmethod
     def _skip_where_nothing_can_be_proven(items: Sequence[pytest.Item]) -> None:
@@ -148,9 +181,11 @@ class PytestSide:
         problem = _why_not_writable(history)
         if problem:
             raise pytest.UsageError(f"histories cannot be written to {history} (from {origin}): {problem}")
-        report = self.settings.report
-        if report is not None and (problem := _why_not_writable(report.parent)):
-            raise pytest.UsageError(f"the report cannot be written to {report} (from {self.settings.origin('cancel_report')}): {problem}")
+        for report in self.settings.reports:
+            if problem := _why_not_writable(report.parent):
+                raise pytest.UsageError(
+                    f"the report cannot be written to {report} (from {self.settings.origin('cancel_report')}): {problem}"
+                )
 
     def _heed_own_marks(self, item: pytest.Item) -> None:
         """Terms that stand on one of a test's own parameters: ``pytest.param(…, marks=pytest.mark.cancel_contract(grace=9))``."""
@@ -159,7 +194,7 @@ class PytestSide:
             return
         _, scenario = callspec.params["cancel_contract"]
         try:
-            callspec.params["cancel_contract"] = (request_of(item, self.settings), scenario)
+            callspec.params["cancel_contract"] = Chosen(request_of(item, self.settings), scenario)
         except pytest.UsageError as error:
             item.stash[_REFUSED] = str(error)  # told by the fixture: raised here, it would be an internal error under xdist
 
@@ -211,6 +246,7 @@ class PytestSide:
             before=functools.partial(self._before, item),
             after=functools.partial(self._after, item),
             record=functools.partial(self.record, item),
+            accepted=self.gate.accepted(_name(item)),
         )
         return CancelContract(place)
 
@@ -226,6 +262,12 @@ class PytestSide:
                 pytrace=False,
             )
         return command_adapter(self.settings)
+
+    def make_meter(self) -> Meter:
+        """The provider of one test."""
+        from pytest_cancelcontract.meter import Meter
+
+        return Meter(self.session.recorder())
 
     def temporal_server(self) -> TemporalServer:
         """The server of the fixture ``cancel_temporal``; the test is skipped, and says what to install, where the extra is missing."""
@@ -271,7 +313,7 @@ class PytestSide:
 
         for drill in item.stash.get(_DRILLS, ()):
             if drill.checks:
-                self.record(item, result_of(drill.history, drill.checks).as_dict())
+                self.record(item, {**result_of(drill.history, drill.checks).as_dict(), "asserted": True})
         item.stash.setdefault(_DRILLS, []).clear()
 
     def _named_adapter(self) -> Adapter | None:
@@ -360,9 +402,10 @@ class PytestSide:
         else:
             words.append(item.nodeid)
         for key, given in self.settings.given.items():
-            if given.is_command_line and key not in {"cancel_scenario", "cancel_report", "cancel_history"}:
-                # pytest takes a word that begins with @, as a ladder does, for a file of arguments.
-                words += [f"{given.origin}={given.value}"] if str(given.value).startswith("@") else [given.origin, str(given.value)]
+            if given.is_command_line and key not in NOT_FOR_ONE_DRILL:
+                for value in given.value if isinstance(given.value, list) else [given.value]:
+                    # pytest takes a word that begins with @, as a ladder does, for a file of arguments.
+                    words += [f"{given.origin}={value}"] if str(value).startswith("@") else [given.origin, str(value)]
         return shlex.join(words)
 
     # ------------------------------------------------------------------ results
@@ -371,15 +414,42 @@ class PytestSide:
         """Keep a drill's result until its test's report is made."""
         item.stash.setdefault(_ROWS, []).append({**row, "test": _name(item)})
 
-    def attach(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-        """Put the drills of a test on its report; a failure of our own test is just its message."""
+    def before_report(self, item: pytest.Item) -> None:
+        """A test's call is over: give it its drills' properties, which every report that is made from here on shows."""
+        from pytest_cancelcontract.platforms import add_properties
+
         self._record_drills(item)
         rows = item.stash.get(_ROWS, None)
         if rows:
+            add_properties(item, rows)
+
+    def attach(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+        """Put the drills of a test on the report of its call; a failure of our own test is just its message."""
+        from pytest_cancelcontract.platforms import attach, is_message
+
+        rows = item.stash.get(_ROWS, None)
+        if rows:
             setattr(report, REPORT_ATTRIBUTE, rows)
+            attach(item, rows, report)
             del item.stash[_ROWS]
-        if call.excinfo is not None and _is_conformance(item) and not self.config.option.fulltrace and _is_message(call.excinfo.value):
+        if call.excinfo is not None and _is_conformance(item) and not self.config.option.fulltrace and is_message(call.excinfo.value):
             report.longrepr = _only_message(call.excinfo)
+
+    def note_fault(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+        """Put on the report of a failure, in whatever phase of a test, what GitHub would be told of it."""
+        from pytest_cancelcontract.platforms import FAULT_ATTRIBUTE, fault_of
+
+        setattr(report, FAULT_ATTRIBUTE, fault_of(item, call, report, has_place=not _is_conformance(item)))
+
+    def tell_platforms(
+        self, rows: Sequence[Mapping[str, Any]], faults: Iterable[Mapping[str, Any]], conclusion: Conclusion, problem: str
+    ) -> None:
+        """Tell GitHub of the run, where it listens; a worker leaves that to its controller."""
+        from pytest_cancelcontract.platforms import is_on_github, tell_github, told_by_nobody_else
+
+        if not self.is_worker and is_on_github():
+            faults = told_by_nobody_else(self.config, faults)
+            tell_github(rows, faults, conclusion, problem, root=self.config.rootpath, baseline=self.settings.baseline)
 
     def header(self) -> list[str]:
         """The lines for the top of the output."""
@@ -401,20 +471,31 @@ class PytestSide:
             f" cancel the run must be gone (delivery + grace + kill_within): a grace of {adapter.cancel_takes_s:g} s shows all of its steps"
         ]
 
-    def write_report(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Write the report that was asked for; returns why it could not be written, or ``""``."""
-        if self.settings.report is None or self.is_worker:
-            return ""
-        try:
-            json_report.write(self.settings.report, rows, terms=settle(self.settings, {}).as_dict())
-        except OSError as error:
-            origin = self.settings.origin("cancel_report")
-            return f"the report could not be written to {self.settings.report} (from {origin}): {error.strerror or error}"
-        return ""
+    def write_reports(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Write the reports that were asked for; returns why one could not be written, or ``""``."""
+        problems = []
+        for path in () if self.is_worker else self.settings.reports:
+            try:
+                write_report(path, rows, terms=settle(self.settings, {}).as_dict())
+            except OSError as error:
+                origin = self.settings.origin("cancel_report")
+                problems.append(f"the report could not be written to {path} (from {origin}): {error.strerror or error}")
+        return "; ".join(problems)
 
-    def idle_under_xdist(self, collected: Iterable[int]) -> str:
-        """What is wrong with a run under xdist whose workers collected so many tests of the contract; ``""`` if nothing."""
-        counts = list(collected)
+    def conclude(self, rows: Sequence[Mapping[str, Any]], told_by_workers: Sequence[Mapping[str, Any]]) -> Conclusion:
+        """Judge the run as a whole; a worker leaves that to its controller, which has collected nothing itself."""
+        if self.is_worker or self.config.option.collectonly:
+            return Conclusion()
+        from pytest_cancelcontract.report.baseline import Seen
+
+        drills = self._drills_seen.union(*({(test, scenario) for test, scenario in told["drills"]} for told in told_by_workers))
+        files = self._files_seen.union(*(told["files"] for told in told_by_workers))
+        report = json_report.document(rows, terms=settle(self.settings, {}).as_dict())
+        return self.gate.conclude(rows, report, Seen(frozenset(drills), frozenset(files)))
+
+    def idle_under_xdist(self, told_by_workers: Iterable[Mapping[str, Any]]) -> str:
+        """What is wrong with a run under xdist whose workers collected no test of the contract; ``""`` if nothing."""
+        counts = [told["items"] for told in told_by_workers]
         return self._idle_text() if counts and not any(counts) and self.settings.flags_on_command_line else ""
 
     def close(self) -> None:
@@ -431,14 +512,6 @@ def time_limit_s(terms: Terms, scenario: Scenario) -> float:
 
 def _is_conformance(item: pytest.Item) -> bool:
     return item.path == Path(__file__).with_name("conformance.py")
-
-
-def _is_message(error: BaseException) -> bool:
-    """Whether an error's own text says all: which line of our test raised it does not matter."""
-    from pytest_cancelcontract.assertions import ContractBroken, ContractInconclusive
-    from pytest_cancelcontract.drill import DrillError
-
-    return isinstance(error, (ContractBroken, ContractInconclusive, DrillError))
 
 
 def _only_message(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:

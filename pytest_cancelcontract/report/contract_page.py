@@ -49,8 +49,7 @@ def _names(ids: Iterable[str]) -> str:
 
 
 def _clause(row: ClauseRow) -> tuple[str, str, str]:
-    later = "" if row.check else " *(not judged in this release)*"
-    return f"`{row.id}`", str(row.level).upper(), row.promise + later
+    return f"`{row.id}`", str(row.level).upper(), row.promise
 
 
 def _scenario(row: Scenario) -> tuple[str, str, str, str]:

@@ -20,8 +20,6 @@ class _Row(Protocol):
     def level(self) -> str: ...
     @property
     def promise(self) -> str: ...
-    @property
-    def check(self) -> object | None: ...
 
 
 class _Ladder(Protocol):
@@ -48,7 +46,7 @@ def longest_s(scenario: Scenario, terms: Terms) -> float:
     """The most that the drill waits from cancel on (or what stands in its place), in seconds, whatever the wrapper does."""
     begins, *_ = terms.limit_after(scenario.act.trigger)
     limit_s = terms.deadline_after_press_s if terms.value(begins) is None else terms.deadline_after_s(scenario.act.trigger)
-    each_s = limit_s + terms.kill_within_s + terms.settle_s
+    each_s = limit_s + terms.kill_within_s + terms.settle_s + terms.spend_within_s
     # A second start that does not come is followed by another task, as a control.
     later_s = 3 * terms.start_s if scenario.act.restarts else terms.start_s if scenario.act is Act.CANCEL_THEN_NEXT_TASK else 0.0
     watched_s = terms.retry_s if scenario.act in _WATCHES_FOR_RETRY else 0.0
@@ -75,13 +73,9 @@ def _judges(row: Scenario) -> str:
 
 
 def clause_lines(clauses: Sequence[_Row]) -> list[str]:
-    """The clauses, with their level and their promise, and which are not judged in this release."""
+    """The clauses, with their level and their promise."""
     width = max((len(row.id) for row in clauses), default=0)
-    return ["clauses", "", *(f"  {row.id:<{width}}  {str(row.level).upper():<6}  {row.promise}{_later(row)}" for row in clauses)]
-
-
-def _later(row: _Row) -> str:
-    return " (not judged in this release)" if row.check is None else ""
+    return ["clauses", "", *(f"  {row.id:<{width}}  {str(row.level).upper():<6}  {row.promise}" for row in clauses)]
 
 
 def ladder_lines(ladders: Sequence[_Ladder]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ RUNS_ONCE_MORE = "the machine spoilt the first attempt"
 """How the line ends that says that a drill runs once more; it is shown whenever lines are shown."""
 _MARGIN = 12
 """Where a field's value begins, counted from the line's first column."""
+_TIMELINE = re.compile(rf"\n {{2}}timeline .*(?:\n {{{_MARGIN}}}.*)*")
 
 
 def failure_message(check: Check, history: History | None, *, rerun: str = "", note: str = "") -> str:
@@ -40,6 +42,11 @@ def failure_message(check: Check, history: History | None, *, rerun: str = "", n
     return "\n".join(
         [f"cancel contract {check.verdict}: {check.id}{_should(check)}", *(_field(name, text) for name, text in fields if text)]
     )
+
+
+def without_timeline(message: str) -> str:
+    """A failure message, or several, as it is shown where the drill's picture or its log is at hand."""
+    return _TIMELINE.sub("", message)
 
 
 def stale_message(check: Check, reason: str) -> str:
@@ -87,41 +94,54 @@ def _field(name: str, text: str) -> str:
 Row = Mapping[str, Any]
 """A drill as it crosses from worker to controller: CONTRACT's report entry, with ``not_covered`` and ``expected`` beside it."""
 
-_COLUMNS = ("scenario", "verdict", "noticed", "gone", "reported", "late writes", "survivors", "clock", "runs")
+_COLUMNS = ("scenario", "verdict", "noticed", "gone", "reported", "late writes", "late tokens", "survivors", "clock", "runs")
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
     """The drills as a table, then what was not judged and what a SHOULD says; empty without drills."""
     if not rows:
         return []
-    table: list[tuple[str, ...]] = [_COLUMNS, *(_cells(row) for row in rows)]
-    if len({row.get("test") for row in rows}) > 1:
-        names = ["test", *(_without_folders(str(row.get("test", ""))) for row in rows)]
-        table = [(name, *cells) for name, cells in zip(names, table, strict=True)]
+    table: list[tuple[str, ...]] = [_COLUMNS, *(tuple(cells(row).values()) for row in rows)]
+    if has_several_tests(rows):
+        names = ["test", *(short_name(row) for row in rows)]
+        table = [(name, *line) for name, line in zip(names, table, strict=True)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
-    return [*lines, *_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
+    return [*lines, *remarks(rows)]
 
 
-def _without_folders(nodeid: str) -> str:
-    """``test_x.py::test_it[a/b]`` of a node id; a parameter's own slashes stay."""
-    path, colons, name = nodeid.partition("::")
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """What stands below the table, a line each: what kept checks leave open, what a SHOULD says, what is expected, what is not covered."""
+    return [*_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
+
+
+def has_several_tests(rows: Sequence[Row]) -> bool:
+    """Whether the drills have to be told apart by their tests."""
+    return len({row.get("test") for row in rows}) > 1
+
+
+def short_name(row: Row) -> str:
+    """A drill's test without its folders: ``test_x.py::test_it[a/b]``; a parameter's own slashes stay."""
+    path, colons, name = str(row.get("test", "")).partition("::")
     return f"{path.rpartition('/')[2]}{colons}{name}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> dict[str, str]:
+    """A drill's line of the table, by the column's name; ``-`` is what was not measured."""
     measured = row.get("measured", {})
-    return (
+    line = (
         str(row["scenario"]),
         _verdict(row),
         _after_press(measured.get("delivery_s")),
         _after_press(measured.get("cancel_to_gone_s")),
         _after_press(measured.get("cancel_to_reported_s")),
         _count(measured.get("late_writes")),
+        _count(measured.get("late_tokens")),
         _count(measured.get("survivors")),
         _clock(measured.get("clock_error_s")),
         str(row.get("attempts", 1)),
     )
+    return dict(zip(_COLUMNS, line, strict=True))
 
 
 def _verdict(row: Row) -> str:

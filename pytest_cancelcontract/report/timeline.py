@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.history import TERMINAL, History, Observation
+from pytest_cancelcontract.terms import BadTerm, Terms
 
 MOST_LINES = 12
 """More would push the message that it belongs to off the screen; the history has the rest."""
@@ -16,15 +18,20 @@ class _Moment(NamedTuple):
     words: str
 
 
-def timeline(history: History) -> list[str]:
-    """What happened when, ``"+5.012 s  leader (pid 4711) is gone"``, in order of time; empty where nothing was ever pressed."""
-    pressed = history.first("adapter", "pressed")
+def timeline(history: History, *, most_lines: int | None = MOST_LINES) -> list[str]:
+    """What happened when, ``"+5.012 s  leader (pid 4711) is gone"``, in order of time; empty where nothing was ever pressed.
+
+    Times count from the press, or from what was done to the run in its place. ``most_lines`` is None for all there is to tell.
+    """
+    pressed = next((seen for seen in history.of("adapter") if seen.kind == "pressed" or seen.data.get("trigger")), None)
     if pressed is None:
         return []
     roles = _roles(history)
     reached = history.first("drill", "reached")
     where = f", {reached.data.get('what')}" if reached else ""
-    moments = [_Moment(pressed.at_s, f"pressed ({pressed.data.get('how') or 'cancel'}){where}")]
+    how = pressed.data.get("how") or "cancel"
+    done = f"pressed ({how})" if pressed.kind == "pressed" else f"in place of cancel: {how}"
+    moments = [_Moment(pressed.at_s, f"{done}{where}")]
     for part in (
         _works(history, roles, pressed),
         _noticed(history, roles, pressed),
@@ -33,11 +40,12 @@ def timeline(history: History) -> list[str]:
         _told(history),
         _others_started(history),
         _others_seen(history, roles),
-        _limits(history, roles, pressed),
+        _limits(history, roles),
     ):
         moments.extend(part)
     moments.sort()
-    return [f"{moment.at_s - pressed.at_s:+9.3f} s  {moment.words}" for moment in _fewest(moments)]
+    shown = moments if most_lines is None else _fewest(moments, most_lines)
+    return [f"{moment.at_s - pressed.at_s:+9.3f} s  {moment.words}" for moment in shown]
 
 
 def _roles(history: History) -> dict[str, str]:
@@ -49,7 +57,19 @@ def _roles(history: History) -> dict[str, str]:
         again = " of the second run" if restarting is not None and hello.at_s >= restarting.at_s else _REVIVED
         of = _OTHERS.get(_run(hello), "" if hello.data.get("attempt") == first else again)
         roles[hello.subject] = f"{hello.data.get('role', 'process')}{of} (pid {hello.subject.partition(':')[0]})"
-    return roles
+    return {**roles, **_found(history)}
+
+
+def _found(history: History) -> dict[str, str]:
+    """The same of an agent's processes, which said no hello and were found; none of what came and went before the press."""
+    pressed = next((seen.at_s for seen in history.of("adapter", "pressed")), 0.0)
+    dead = {seen.subject for seen in history.of("process-table", "died") if seen.at_s < pressed}
+    named = {seen.subject: seen.data.get("comm") for seen in history.of("process-table", "named")}
+    return {
+        held.subject: f"{named.get(held.subject) or held.data.get('role')} (pid {held.subject.partition(':')[0]})"
+        for held in history.of("process-table", "held")
+        if held.data.get("found") and held.subject not in dead
+    }
 
 
 _REVIVED = " of a new attempt"
@@ -104,10 +124,12 @@ def _stopped(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
 
 def _gone(history: History, roles: dict[str, str], pressed: Observation) -> Iterator[_Moment]:
     said_goodbye = {seen.subject for seen in history.of("lifeline", "goodbye")}
+    found = _found(history)
     for died in history.of("process-table", "died"):
         if died.subject in roles:
-            how = "ended by itself" if died.subject in said_goodbye else "was killed"
-            yield _Moment(died.at_s, f"{roles[died.subject]} is gone, {how}")
+            # Of one that was found and says nothing, nobody can tell how it ended.
+            how = "" if died.subject in found else ", ended by itself" if died.subject in said_goodbye else ", was killed"
+            yield _Moment(died.at_s, f"{roles[died.subject]} is gone{how}")
     for ended in history.of("process-table", "wrapper-exited"):
         yield _Moment(ended.at_s, f"the wrapper{_OTHERS.get(_run(ended), '')} exited with status {ended.data.get('status')}")
     for ended in history.of("process-table", "host-exited"):
@@ -166,16 +188,16 @@ def _others_seen(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
 _NAMES = {"bystander": "the bystander", "next": "the next task"}
 
 
-def _limits(history: History, roles: dict[str, str], pressed: Observation) -> Iterator[_Moment]:
-    terms = history.header.get("terms", {})
+def _limits(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
     try:
-        limit = sum(float(terms[name]["value"]) for name in ("delivery", "grace", "kill_within"))
-    except (KeyError, TypeError, ValueError):
+        facts = Facts(history, Terms.from_dict(history.header["terms"]))
+        deadline_s = facts.deadline_s
+    except (BadTerm, KeyError, TypeError, AttributeError, ValueError):
         return
     looks = [look for look in history.of("process-table", "look") if look.data.get("moment") == "deadline"]
     alive = [_name(seen, roles) for seen in looks[-1].data.get("processes", ()) if seen.get("alive")] if looks else None
     words = "" if alive is None else f"; alive: {', '.join(alive)}" if alive else "; nothing is alive"
-    yield _Moment(pressed.at_s + limit, f"the deadline{words}")
+    yield _Moment(deadline_s, f"the deadline{words}")
 
 
 def _name(seen: dict[str, object], roles: dict[str, str]) -> str:
@@ -183,10 +205,10 @@ def _name(seen: dict[str, object], roles: dict[str, str]) -> str:
     return roles.get(subject) or f"{seen.get('role') or 'process'} (pid {subject.partition(':')[0]})"
 
 
-def _fewest(moments: list[_Moment]) -> list[_Moment]:
+def _fewest(moments: list[_Moment], most_lines: int) -> list[_Moment]:
     """Both ends of a long list: how it began and how it ended say the most."""
-    if len(moments) <= MOST_LINES:
+    if len(moments) <= most_lines:
         return moments
-    head, tail = moments[: MOST_LINES // 2], moments[-(MOST_LINES - MOST_LINES // 2 - 1) :]
+    head, tail = moments[: most_lines // 2], moments[-(most_lines - most_lines // 2 - 1) :]
     left_out = len(moments) - len(head) - len(tail)
     return [*head, _Moment(head[-1].at_s, f"… {left_out} more in the history"), *tail]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_cancelcontract import cli
+from pytest_cancelcontract.cli.run import join_words
 from pytest_cancelcontract.option_table import TERM_HELP, TERM_ROWS
 from pytest_cancelcontract.scenarios import SCENARIOS
 from pytest_cancelcontract.terms import TERM_NAMES
@@ -38,7 +39,7 @@ def test_the_list_has_every_scenario_with_its_time_by_the_given_terms(capsys: py
     for row in SCENARIOS:
         assert f" {row.id} " in shown
     assert "delivery 1 (--delivery), grace 2 (--grace)" in shown
-    assert "about 3.0 s, at most 7.5 s from cancel" in shown
+    assert "about 3.0 s, at most 8.5 s from cancel" in shown
     assert "no-survivors " in shown and "MUST" in shown and "SHOULD" in shown
     assert "  @github-actions  INT 7.5 TERM 2.5 KILL\n" in shown
 
@@ -176,4 +177,4 @@ def test_an_adapter_of_the_folder_is_found_by_name(pytester: pytest.Pytester, co
 def test_a_commands_words_survive_being_joined(words: list[str]) -> None:
     import shlex
 
-    assert shlex.split(cli._join(words)) == words
+    assert shlex.split(join_words(words)) == words

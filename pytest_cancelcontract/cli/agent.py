@@ -1,0 +1,322 @@
+"""``cancelcontract run --agent``: the roles reversed, an agent's own command line is what is tried.
+
+Runs its trials itself and not through pytest: there is no test of anybody's here, and an agent takes none of a wrapper's options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_cancelcontract.cli.folder import folder_settings
+from pytest_cancelcontract.cli.given_terms import given_terms
+from pytest_cancelcontract.cli.parser import BadUse, Parser, flag
+from pytest_cancelcontract.option_table import OPTIONS, TERM_ROWS
+
+if TYPE_CHECKING:
+    from pytest_cancelcontract.agents.profiles import Agent
+    from pytest_cancelcontract.agents.trials import Trial
+    from pytest_cancelcontract.agents.verdict import AgentResult
+    from pytest_cancelcontract.finding import Level
+    from pytest_cancelcontract.terms import Terms
+
+FAILED, INTERRUPTED = 1, 2
+JOBS = 2
+_TAKEN = frozenset({"cancel_scenario", "cancel_level", "cancel_jobs", "cancel_report", "cancel_history"})
+"""The options of a wrapper's drills that are an agent's as well, beside the terms."""
+
+
+def add_options(parser: Parser) -> None:
+    """Add what ``run`` takes for an agent."""
+    group = parser.add_argument_group(
+        "an agent's own command line, in place of a wrapper",
+        "It runs in a workspace, a home and a TMPDIR of its own against a provider on loopback that\n"
+        "is part of this tool, and is cancelled by a signal while it streams, while a tool of it\n"
+        "runs, and at its start. It needs neither an account nor the network. Variables whose names\n"
+        "hold KEY, TOKEN, SECRET, PASSWORD or CREDENTIAL, and those of the vendors (ANTHROPIC_…,\n"
+        "OPENAI_…, GEMINI_…, AWS_…), are taken out of its environment, so that no key of yours is\n"
+        "ever sent; it gets a dummy.",
+    )
+    group.add_argument(
+        "--agent",
+        metavar="PROFILE|CMD",
+        help="claude-code, codex, codex-sandbox, gemini-cli or opencode, found on PATH; or a command line, with {prompt}, {provider} (a"
+        " URL), {workspace} and {home}. --scenario chooses its trials: core, all, an id or a pattern such as 'tool-*-term'",
+    )
+    group.add_argument(
+        "--agent-allow",
+        action="append",
+        default=[],
+        metavar="NAME=REASON",
+        help="a helper that may outlive the agent, by its name in the process table, and why; told in the report, repeatable",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What was asked for."""
+
+    agent: Agent
+    trials: Sequence[Trial]
+    terms: Terms
+    level: Level
+    histories: Path
+    origin: str
+    reports: Sequence[Path]
+    jobs: int
+    fails_at_most: int
+    verbosity: int
+    rerun: str
+
+
+@dataclass(slots=True)
+class _Told:
+    """What came of one trial: a result, or why it could not be run."""
+
+    trial: Trial
+    result: AgentResult | None = None
+    error: str = ""
+
+
+def main(options: argparse.Namespace, command: Sequence[str]) -> int:
+    """Try the agent; returns 0 where everything that counts is kept, 1 where something is not or could not be tried, 2 where interrupted.
+
+    Raises:
+        BadUse: an option is refused.
+    """
+    wanted = _read(options, command)
+    if options.collect_only:
+        print("\n".join(f"{one.id}: {one.moment.words}, by {one.way.words}" for one in wanted.trials))
+        return 0
+    from pytest_cancelcontract.recorder.client import why_no_drills_here
+
+    if missing := why_no_drills_here():
+        raise BadUse(missing)
+    told: list[_Told] = []
+    try:
+        _try_all(wanted, told)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        _conclude(wanted, told)
+        return INTERRUPTED
+    return _conclude(wanted, told)
+
+
+# ---------------------------------------------------------------------- what was asked for
+
+
+def _read(options: argparse.Namespace, command: Sequence[str]) -> _Wanted:
+    from pytest_cancelcontract.adapters.words import BadCommand
+    from pytest_cancelcontract.agents.profiles import agent_of
+    from pytest_cancelcontract.agents.trials import UnknownTrial, select
+    from pytest_cancelcontract.cli.run import join_words
+
+    if command:
+        raise BadUse("--agent says what is tried, and a command behind -- is a wrapper: give one of the two")
+    _refuse_a_wrappers(options)
+    settings, origins = folder_settings(Path.cwd())
+    try:
+        agent = agent_of(options.agent, origin="--agent").allowing(_allowed(options.agent_allow))
+        chosen = select(options.cancel_scenario or ())
+    except (BadCommand, UnknownTrial) as error:
+        raise BadUse(str(error)) from None
+    trials = [one for one in chosen if not options.keyword or options.keyword in one.id]
+    if not trials:
+        raise BadUse("no trial is left to be run by --scenario and -k")
+    jobs = options.cancel_jobs if options.cancel_jobs is not None else JOBS
+    if jobs < 1:
+        raise BadUse(f"--jobs must be at least 1, got {jobs}")
+    history = getattr(options, "cancel_history", None) or settings.get("cancel_history") or ".cancelcontract"
+    origin = "--history" if options.cancel_history else origins.get("cancel_history", "the default")
+    level = _level(options, settings, origins)
+    at_most = 1 if options.exitfirst else options.maxfail or len(trials)
+    terms = given_terms(options)
+    reports = _reports(options.cancel_report)
+    verbosity = options.verbose - options.quiet
+    rerun = join_words(["cancelcontract", "run", "--agent", options.agent, *_again(options)])
+    return _Wanted(agent, trials, terms, level, Path(history).absolute(), origin, reports, jobs, at_most, verbosity, rerun)
+
+
+def _refuse_a_wrappers(options: argparse.Namespace) -> None:
+    for row in OPTIONS:
+        if getattr(options, row.key, None) is not None and row.key not in _TAKEN:
+            raise BadUse(f"{flag(row)} is about a wrapper, and --agent tries an agent's own command line")
+
+
+def _allowed(words: Sequence[str]) -> dict[str, str]:
+    allowed = {}
+    for word in words:
+        name, _, reason = word.partition("=")
+        if not name or not reason.strip():
+            raise BadUse(
+                f"--agent-allow takes a name and a reason, as in --agent-allow 'helperd=serves the next run as well', got {word!r}"
+            )
+        allowed[name] = reason.strip()
+    return allowed
+
+
+def _level(options: argparse.Namespace, settings: Mapping[str, str], origins: Mapping[str, str]) -> Level:
+    from pytest_cancelcontract.finding import Level
+
+    given = options.cancel_level or settings.get("cancel_level") or Level.MUST
+    if given not in set(Level):
+        raise BadUse(f"cancel_level must be one of {', '.join(Level)}, got {given!r} from {origins.get('cancel_level', '--level')}")
+    return Level(given)
+
+
+def _again(options: argparse.Namespace) -> list[str]:
+    """The options that a trial would be run with again."""
+    words = []
+    for row in (*TERM_ROWS.values(), *(one for one in OPTIONS if one.key == "cancel_level")):
+        if (value := getattr(options, row.key)) is not None:
+            words += [flag(row), f"{value:g}" if isinstance(value, float) else str(value)]
+    return [*words, *(word for one in options.agent_allow for word in ("--agent-allow", one))]
+
+
+def _reports(given: Sequence[str] | None) -> list[Path]:
+    """Where reports go; how they are written, the end of the name says."""
+    from pytest_cancelcontract.report.files import why_not
+
+    for name in given or ():
+        if problem := why_not(Path(name), name):
+            raise BadUse(f"{problem} from --report")
+    return [Path(name) for name in given or ()]
+
+
+# ---------------------------------------------------------------------- trying
+
+
+def _try_all(wanted: _Wanted, told: list[_Told]) -> None:
+    """Run the trials, ``jobs`` at once, and say of each how it went; a Ctrl-C ends those that are under way."""
+    from pytest_cancelcontract.conduct import Lanes
+    from pytest_cancelcontract.drill import DrillError
+    from pytest_cancelcontract.recorder.client import Recorder, RecorderFailed
+    from pytest_cancelcontract.session import make_history_folder
+
+    try:
+        folder = make_history_folder(wanted.histories, wanted.origin)
+        recorder = Recorder.start()
+    except (DrillError, RecorderFailed, OSError) as error:
+        raise BadUse(str(error)) from None
+    lanes, enough = Lanes(wanted.jobs), threading.Event()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(wanted.jobs) as pool:
+            under_way = [pool.submit(_one, wanted, recorder, one, folder, lanes, enough) for one in wanted.trials]
+            try:
+                for done in concurrent.futures.as_completed(under_way):
+                    if (one := done.result()) is not None:
+                        told.append(one)
+                        _say(wanted, one)
+                        if sum(map(_is_red(wanted), told)) >= wanted.fails_at_most:
+                            enough.set()
+            except BaseException:
+                # The pool waits for its threads: they end once the recorder, which ends the agents, is gone.
+                enough.set()
+                recorder.close()
+                raise
+    finally:
+        recorder.close()
+
+
+def _one(wanted: _Wanted, recorder: Any, trial: Trial, folder: Path, lanes: Any, enough: threading.Event) -> _Told | None:
+    from pytest_cancelcontract.agents.verdict import try_agent
+    from pytest_cancelcontract.drill import DrillError
+    from pytest_cancelcontract.recorder.client import RecorderFailed
+
+    if enough.is_set():
+        return None
+    try:
+        result = try_agent(
+            *(recorder, wanted.agent, trial, wanted.terms),
+            history=folder / f"{trial.id}.jsonl",
+            lanes=lanes,
+            progress=_progress(wanted, trial),
+        )
+    except (DrillError, RecorderFailed) as error:
+        return None if enough.is_set() else _Told(trial, error=str(error))
+    result.rerun = f"{wanted.rerun} --scenario {trial.id}"
+    return _Told(trial, result)
+
+
+def _progress(wanted: _Wanted, trial: Trial) -> Callable[[str, float], None]:
+    from pytest_cancelcontract.report.text import RUNS_ONCE_MORE, progress_line
+
+    def say(stage: str, at_most_s: float) -> None:
+        if wanted.verbosity > 0 or (wanted.verbosity == 0 and stage.endswith(RUNS_ONCE_MORE)):
+            print(progress_line(trial.id, stage, at_most_s), flush=True)
+
+    return say
+
+
+def _say(wanted: _Wanted, one: _Told) -> None:
+    if wanted.verbosity < 0:
+        return
+    if one.result is None:
+        print(f"{one.trial.id}: could not be tried", flush=True)
+        return
+    from pytest_cancelcontract.agents import report
+
+    print("\n".join([f"{one.trial.id}: {_verdict(wanted, one.result)}", *report.lines(one.result)]), flush=True)
+
+
+def _verdict(wanted: _Wanted, result: AgentResult) -> str:
+    failed = [f"{one.check.clause} {one.check.verdict}" for one in _failures(wanted, result)]
+    return "; ".join(failed) or "kept"
+
+
+def _failures(wanted: _Wanted, result: AgentResult) -> list[Any]:
+    from pytest_cancelcontract.judging import failures
+
+    return list(failures(result.result.checks, level=wanted.level, fails_not_covered=False, expected={}))
+
+
+def _is_red(wanted: _Wanted) -> Callable[[_Told], bool]:
+    return lambda one: one.result is None or bool(_failures(wanted, one.result))
+
+
+# ---------------------------------------------------------------------- the end
+
+
+def _conclude(wanted: _Wanted, told: list[_Told]) -> int:
+    """Print what is not kept in full, then the table; write the report."""
+    from pytest_cancelcontract.report import text
+    from pytest_cancelcontract.report.files import write_report
+
+    order = {trial.id: number for number, trial in enumerate(wanted.trials)}
+    told.sort(key=lambda one: order[one.trial.id])
+    for one in told:
+        _print_failures(wanted, one)
+    rows = [_row(one) for one in told]
+    print("\n".join(["", f"agent: {wanted.agent.name}", *text.summary(rows)]))
+    for path in wanted.reports:
+        try:
+            write_report(path, rows, terms=wanted.terms.as_dict())
+        except OSError as error:
+            raise BadUse(f"the report could not be written to {path}: {error.strerror or error}") from None
+    return FAILED if any(map(_is_red(wanted), told)) else 0
+
+
+def _print_failures(wanted: _Wanted, one: _Told) -> None:
+    from pytest_cancelcontract.report.text import failure_message, plain
+
+    if one.result is None:
+        print(f"\nthe trial {one.trial.id} could not be run, so no clause was judged: {plain(one.error)}")
+        return
+    found = _failures(wanted, one.result)
+    for number, failure in enumerate(found):
+        is_last = number == len(found) - 1
+        history = one.result.history if is_last else None
+        print(f"\n{failure_message(failure.check, history, rerun=one.result.rerun if is_last else '')}")
+
+
+def _row(one: _Told) -> dict[str, Any]:
+    if one.result is None:
+        return {"scenario": one.trial.id, "verdict": "inconclusive", "error": one.error}
+    header = one.result.history.header
+    return {**one.result.result.as_dict(), "terms": header.get("terms"), "machine": header.get("machine"), "expected": {}}

@@ -1,0 +1,1 @@
+"""What this machine can witness: looked up, and proven on two controls."""
