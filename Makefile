@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 TIMES ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help drill test check walk bench measure-terminators measure-cleaning measure-temporal clean
+.PHONY: help drill test check walk bench docs docs-pictures measure-agents measure-terminators measure-cleaning measure-temporal clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-22s%s\n", $$1, $$2}'
@@ -43,6 +43,16 @@ walk: $(READY) ## every sample over every scenario (fourteen hundred drills), TI
 bench: $(READY) ## the measurements, each beside what it is compared with
 	$(BIN)/python -m benchmarks
 
+docs: $(READY) ## build the documentation into docs/_build, with every warning an error
+	$(BIN)/python docs/made_pages.py
+	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build
+
+docs-pictures: $(READY) ## drill a broken sample and take the documentation's pictures of its report (Chromium, a minute)
+	$(BIN)/python docs/take_pictures.py
+
+measure-agents: $(READY) ## install four agent command lines from npm, try them offline, and write docs/measured/agents.md (20 minutes)
+	$(BIN)/python -m benchmarks.measure_agents
+
 measure-terminators: $(READY) ## drill the terminators and launchers that people use, and write docs/measured/terminators.md
 	$(BIN)/python benchmarks/measure_terminators.py
 
@@ -53,4 +63,4 @@ measure-temporal: $(READY) ## drill activities under a real Temporal server, and
 	$(BIN)/python benchmarks/measure_temporal.py
 
 clean: ## remove what the other commands made
-	rm -rf $(VENV) .cancelcontract .terminators .pytest_cache .mypy_cache .ruff_cache .hypothesis .walk
+	rm -rf $(VENV) docs/_build .cancelcontract .terminators .pytest_cache .mypy_cache .ruff_cache .hypothesis .walk

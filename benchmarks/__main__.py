@@ -7,7 +7,19 @@ import sys
 
 from benchmarks.sides import machine_line
 
-ALL = ("death_seen", "import_cost", "runner_ready", "workspace_look", "drill_wall", "core_set", "all_set", "recorder_memory", "lost_signal")
+ALL = (
+    "death_seen",
+    "import_cost",
+    "runner_ready",
+    "workspace_look",
+    "drill_wall",
+    "core_set",
+    "all_set",
+    "recorder_memory",
+    "lost_signal",
+    "meter",
+    "html_report",
+)
 
 
 def main(names: list[str]) -> int:

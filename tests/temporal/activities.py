@@ -1,18 +1,21 @@
 """Temporal activities that wrap a runner: one that does all that a cancel needs, and the shapes that people write instead.
 
 Run by :mod:`pytest_cancelcontract.adapters.temporal_worker` in a process of its own. An *order* is what the workflow gets: the run, and
-beside it ``activity``, ``cancellation``, ``attempts`` and, in seconds, ``grace``, ``start_to_close`` and ``heartbeat_timeout``.
+beside it ``activity``, ``cancellation``, ``attempts`` and, in seconds, ``grace``, ``start_to_close`` and ``heartbeat_timeout``. Its
+``stall_after`` and ``lease`` are what the kept activity minds besides, where they are not None.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -23,12 +26,19 @@ from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError, CancelledError
+from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a worker is started anywhere
+
+from fixtures.orchestrator.progress import Progress
 
 Order = dict[str, Any]
 BEAT_EVERY_S = 0.05
 """The SDK sends far fewer on: ``max_heartbeat_throttle_interval``, or 0.8 times the timeout."""
 THROTTLE_S = 0.1
+LOOK_EVERY_S = 0.05
+ASKED_WITHIN_A_LEASE = 4
 GUARD = Path(__file__).with_name("ends_with_its_worker.py")
 
 
@@ -55,7 +65,11 @@ class Wraps:
 
 @activity.defn
 async def kept(order: Order) -> None:
-    """Heartbeats on a timer of its own, through the grace; told to stop, it lets the guard end everything, and waits for that."""
+    """Heartbeats on a timer of its own, through the grace; told to stop, it lets the guard end everything, and waits for that.
+
+    So it does with a run that gets nowhere, and when its server has not answered for as long as the lease: by then another attempt may
+    be at work. The time limit is the guard's, which outlives the worker.
+    """
     await _guarded(order)
 
 
@@ -80,18 +94,68 @@ def kept_in_a_thread(order: Order) -> None:
 async def _guarded(order: Order, *, beats_in_grace: bool = True, is_swallowed: bool = False) -> None:
     process = await asyncio.create_subprocess_exec(*_guard(order), stdin=subprocess.PIPE, start_new_session=True, env=_environment(order))
     assert process.stdin is not None
-    beating = asyncio.create_task(_beat())
+    beating, doubting = asyncio.create_task(_beat()), asyncio.create_task(_why_given_up(order))
+    ended = asyncio.create_task(process.wait())
     try:
-        _refuse_failure(await process.wait())
+        await asyncio.wait({ended, doubting}, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            process.stdin.close()
+            await asyncio.shield(ended)
+            raise ApplicationError(f"the run was ended: {doubting.result()}", non_retryable=True)
+        _refuse_failure(ended.result())
     except asyncio.CancelledError:
         if not beats_in_grace:
             beating.cancel()
         process.stdin.close()
-        await process.wait()
+        await ended
         if not is_swallowed:
             raise
     finally:
         beating.cancel()
+        doubting.cancel()
+
+
+async def _why_given_up(order: Order) -> str:
+    """Why the run must end though nobody asks for it; does not return while there is no reason."""
+    stall_after_s, lease = order["stall_after"], _Lease(order["lease"])
+    # What the run prints goes to the worker's own output, where nobody reads it: here progress is a change in the workspace.
+    progress = Progress(Path(os.devnull), Path(order["workspace"]))
+    progress.start()
+    asking = asyncio.create_task(lease.ask())
+    try:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if stall_after_s is not None and progress.still_s() > stall_after_s:
+                return "no progress"
+            if lease.is_over():
+                return "the lease was over: no answer of the server"
+    finally:
+        asking.cancel()
+        progress.stop()
+
+
+class _Lease:
+    """Asks the server a few times in a lease whether it is there: nobody tells an activity that its heartbeats come to nothing."""
+
+    def __init__(self, length_s: float | None) -> None:
+        self._length_s = length_s
+        self._began_s = time.monotonic()
+
+    def is_over(self) -> bool:
+        """Whether the last question that was answered was sent so long ago."""
+        return self._length_s is not None and time.monotonic() > self._began_s + self._length_s
+
+    async def ask(self) -> None:
+        """Ask, again and again."""
+        if self._length_s is None:
+            return
+        every_s, service = self._length_s / ASKED_WITHIN_A_LEASE, activity.client().service_client
+        while True:
+            sent_s = time.monotonic()
+            with contextlib.suppress(RPCError):
+                await service.check_health(timeout=timedelta(seconds=every_s))
+                self._began_s = sent_s
+            await asyncio.sleep(max(0.0, sent_s + every_s - time.monotonic()))
 
 
 async def _beat() -> None:

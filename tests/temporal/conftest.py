@@ -53,6 +53,8 @@ def make_adapter(temporal: TemporalServer) -> MakeAdapter:
             "attempts": 1,
             "grace": GRACE_S,
             "floor_limit": 60.0,
+            "stall_after": None,
+            "lease": None,
             **given,
         }
         settings: dict[str, Any] = {"server": temporal, "worker": WORKER, "argument": lambda run: {**order_of(run), **order}}
