@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 TIMES ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help drill test check walk bench docs docs-pictures measure-agents measure-terminators measure-cleaning measure-temporal clean
+.PHONY: help drill test test-all check walk walk-orchestrator bench docs docs-pictures measure-agents measure-terminators measure-cleaning measure-temporal clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-22s%s\n", $$1, $$2}'
@@ -27,9 +27,15 @@ drill: $(READY) ## drill the bundled samples: two that keep the contract, and on
 	@$(call SAMPLE,broken/calls_off_the_kill,--scenario deaf --scenario deaf-child); \
 	if test $$? -eq 1; then echo "Found broken, as it must be."; else echo "It was not found broken: that is a fault of the plugin." >&2; exit 1; fi
 
-test: $(READY) ## all tests
+test: $(READY) ## the tests, but for variants of what others show
+	$(BIN)/python -m pytest -q --ignore tests/walk -m 'not slow' -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -q tests/walk
+	$(BIN)/python -m pytest -q tests/orchestrator/walk.py
+
+test-all: $(READY) ## all tests
 	$(BIN)/python -m pytest -q --ignore tests/walk -n 3 --dist loadgroup
 	$(BIN)/python -m pytest -q tests/walk
+	$(BIN)/python -m pytest -q tests/orchestrator/walk.py
 
 check: $(READY) ## format, lint, types, and the arrows between the rooms
 	$(BIN)/python -m ruff format --check .
@@ -39,6 +45,9 @@ check: $(READY) ## format, lint, types, and the arrows between the rooms
 
 walk: $(READY) ## every sample over every scenario (fourteen hundred drills), TIMES times (1), with the cores overloaded four times over
 	$(BIN)/python -m pytest tests/walk --walk-all --walk-load --walk-jobs 12 --walk-times $(TIMES)
+
+walk-orchestrator: $(READY) ## the orchestrator over every scenario, and each of its half measures, TIMES times (1), overloaded in the same way
+	$(BIN)/python -m pytest tests/orchestrator/walk.py --orchestrator-load --orchestrator-times $(TIMES)
 
 bench: $(READY) ## the measurements, each beside what it is compared with
 	$(BIN)/python -m benchmarks
@@ -59,7 +68,7 @@ measure-terminators: $(READY) ## drill the terminators and launchers that people
 measure-cleaning: $(READY) ## drill ways to clean a killed run's workspace, and write docs/measured/cleaning.md (half a minute)
 	$(BIN)/python benchmarks/measure_cleaning.py
 
-measure-temporal: $(READY) ## drill activities under a real Temporal server, and write docs/measured/temporal.md (three minutes)
+measure-temporal: $(READY) ## drill activities under a real Temporal server, and write docs/measured/temporal.md (four minutes)
 	$(BIN)/python benchmarks/measure_temporal.py
 
 clean: ## remove what the other commands made

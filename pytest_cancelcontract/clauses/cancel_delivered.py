@@ -62,7 +62,22 @@ def _observed(facts: Facts, came: Span) -> str:
     return f"{words.who(facts.killed[0])} was killed, without notice, {after}"
 
 
+def _is_the_limits(facts: Facts, came: Span) -> bool:
+    """Whether what reached the run came when its time limit was over, as far as its platform has one, and it is not called cancelled.
+
+    A platform counts from when it began the run, which is after the start was asked for and before the leader's hello.
+    """
+    starting, leader, report = facts.history.first("adapter", "starting"), facts.leader, facts.report
+    if "limit" not in facts.history.capabilities or starting is None or leader is None or report is None or report.outcome == "cancelled":
+        return False
+    first_s, last_s = starting.at_s + facts.terms.time_limit_s, leader.born_s + facts.terms.deadline_after_s("hello")
+    return came.earliest_s >= first_s and came.latest_s <= last_s
+
+
 def _likely(facts: Facts, came: Span) -> str:
+    if came.is_closed and _is_the_limits(facts, came):
+        limit = words.numbers(facts.terms, "time_limit")
+        return f"the cancel never came: the run worked on until its time limit was over, and that is what ended it ({limit})"
     if came.is_closed:
         return "the wrapper heard of the cancel late: it learns of it on a poll or a heartbeat that is too slow, or was busy"
     if facts.cancel_error:

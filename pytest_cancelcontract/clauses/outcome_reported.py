@@ -49,6 +49,10 @@ def check(facts: Facts) -> Finding:
         return Finding(verdict, observed, expected, seen_by, _likely(facts, late), ADVICE)
     if Timing.TOO_CLOSE in timings.values():
         return words.inconclusive(observed, expected, seen_by=seen_by, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
+    outcome_at = events[1].at
+    if since.earliest_s == since.latest_s and outcome_at.is_closed and outcome_at.earliest_s < outcome_at.latest_s:
+        likely = "a question for the outcome was under way at the limit, and its answer does not tell on which side that changed"
+        return words.inconclusive(observed, expected, seen_by=seen_by, likely=likely, advice=words.QUIETER, spoilt=True)
     return words.inconclusive(
         observed, expected, seen_by=seen_by, likely="the drill ended before the limit, or when the run was gone is not known"
     )

@@ -47,6 +47,8 @@ class Measure:
 
 
 MEASURES: tuple[Measure, ...] = (
+    Measure("answered", "answered_s"),
+    Measure("heartbeat-interval", "heartbeat_interval_s"),
     Measure("delivery", "delivery_s"),
     Measure("grace-used", "grace_used_s"),
     Measure("gone", "cancel_to_gone_s"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -111,8 +112,12 @@ def summary(rows: Sequence[Row]) -> list[str]:
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """What stands below the table, a line each: what kept checks leave open, what a SHOULD says, what is expected, what is not covered."""
-    return [*_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
+    """What stands below the table, a line each.
+
+    What a cancel costs that comes on a heartbeat's answer, what kept checks leave open, what a SHOULD says, what is expected, and what is
+    not covered.
+    """
+    return [*_heartbeat_lines(rows), *_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
 
 
 def has_several_tests(rows: Sequence[Row]) -> bool:
@@ -166,6 +171,21 @@ def _clock(value: object) -> str:
 
 def _count(value: object) -> str:
     return str(len(value)) if isinstance(value, (list, tuple)) else "-" if value is None else str(value)
+
+
+_WAY = {"answered": "answered_s", "noticed": "delivery_s", "gone": "cancel_to_gone_s", "reported": "cancel_to_reported_s"}
+
+
+def _heartbeat_lines(rows: Iterable[Row]) -> list[str]:
+    """The way of a cancel that comes on the answer to a heartbeat, where it is known of which one; nothing for other wrappers."""
+    carried = [one for row in rows if (one := row.get("measured", {})).get("heartbeat_interval_s") is not None]
+    if not carried:
+        return []
+    known = {name: [one[key] for one in carried if one.get(key) is not None] for name, key in _WAY.items()}
+    way = ", ".join(f"{name} {_after_press(statistics.median(values))}" for name, values in known.items() if values)
+    interval_s = statistics.median(one["heartbeat_interval_s"] for one in carried)
+    of = f"medians of {len(carried)} drills" if len(carried) > 1 else "in 1 drill"
+    return [f"cancelled on a heartbeat's answer, {of}: {way}; heartbeats {interval_s:.3f} s apart"]
 
 
 def _should_lines(rows: Iterable[Row]) -> list[str]:

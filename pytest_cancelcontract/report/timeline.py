@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pytest_cancelcontract.clauses import latency
 from pytest_cancelcontract.clauses.facts import Facts
+from pytest_cancelcontract.clauses.words import seconds
 from pytest_cancelcontract.history import TERMINAL, History, Observation
 from pytest_cancelcontract.terms import BadTerm, Terms
 
@@ -38,6 +40,7 @@ def timeline(history: History, *, most_lines: int | None = MOST_LINES) -> list[s
         _stopped(history, roles),
         _gone(history, roles, pressed),
         _told(history),
+        _carried(history),
         _others_started(history),
         _others_seen(history, roles),
         _limits(history, roles),
@@ -146,9 +149,12 @@ def _told(history: History) -> Iterator[_Moment]:
         call = "the cancel call" if returned.kind == "cancel-returned" else "the second cancel call"
         error = returned.data.get("error")
         yield _Moment(returned.at_s, f"{call} failed: {error}" if error else f"{call} returned")
-    before = None
+    before, is_cancelling = None, False
     for answer in history.of("outcome", "answer"):
         outcome = answer.data.get("outcome")
+        if outcome == "cancelling" and not is_cancelling:
+            is_cancelling = True
+            yield _Moment(answer.at_s, "outcome: cancelling")
         if before is None and outcome in TERMINAL:
             yield _Moment(answer.at_s, f"outcome reported: {outcome}")
             before = outcome
@@ -188,11 +194,25 @@ def _others_seen(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
 _NAMES = {"bystander": "the bystander", "next": "the next task"}
 
 
+_UNREADABLE = (BadTerm, KeyError, TypeError, AttributeError, ValueError)
+"""What a history raises from which somebody has taken away what it needs."""
+
+
+def _carried(history: History) -> Iterator[_Moment]:
+    """The heartbeat that the cancel came on."""
+    try:
+        carrier = latency.carrier(Facts(history, Terms.from_dict(history.header["terms"])))
+    except _UNREADABLE:
+        return
+    if carrier is not None:
+        after = f", {seconds(carrier.interval_s)} after the one before it" if carrier.interval_s is not None else ""
+        yield _Moment(carrier.at_s, f"the heartbeat whose answer is the cancel{after}")
+
+
 def _limits(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
     try:
-        facts = Facts(history, Terms.from_dict(history.header["terms"]))
-        deadline_s = facts.deadline_s
-    except (BadTerm, KeyError, TypeError, AttributeError, ValueError):
+        deadline_s = Facts(history, Terms.from_dict(history.header["terms"])).deadline_s
+    except _UNREADABLE:
         return
     looks = [look for look in history.of("process-table", "look") if look.data.get("moment") == "deadline"]
     alive = [_name(seen, roles) for seen in looks[-1].data.get("processes", ()) if seen.get("alive")] if looks else None

@@ -101,7 +101,7 @@ def test_an_agent_that_cannot_be_tried_is_red_and_says_so(tmp_path: Path) -> Non
         (("--jobs", "0"), "--jobs must be at least 1"),
         (("--grace", "-1"), "grace must be a finite number"),
         (("-k", "nothing"), "no trial is left"),
-        (("--report", "r.txt"), "r.txt from --report"),
+        (("--report", "r.txt"), "got 'r.txt' from --report"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, more: tuple[str, ...], told: str) -> None:

@@ -53,6 +53,7 @@ def test_term_while_a_tool_runs_leaves_the_tool_writing(claude: Try) -> None:
     assert tool.held["sid"] != next(one for one in report.facts_of(left.history).first_run if one.is_leader).held["sid"]
 
 
+@pytest.mark.slow
 def test_the_same_trial_of_it_twice_has_the_same_verdicts(claude: Try) -> None:
     agent = agent_of("claude-code", origin="test")
     once, again = (all_of(claude, agent, ["tool-term", "streaming-int"]) for _ in range(2))

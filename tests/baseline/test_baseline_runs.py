@@ -82,6 +82,7 @@ def test_what_is_known_passes_and_is_told(team: Any, run: Run) -> None:
     result.stdout.no_fnmatch_line("*FAILED*")
 
 
+@pytest.mark.slow
 def test_what_is_not_known_fails_as_ever(team: Any, run: Run) -> None:
     team(BROKEN_TEST, entries(*SHOWN[1:]))
     result = gate(run, "--cancel-ignore=*.tmp", "--cancel-ignore=a b")
@@ -96,6 +97,7 @@ def test_what_is_not_known_fails_as_ever(team: Any, run: Run) -> None:
     result.stdout.no_fnmatch_line("*cancel contract broken: deaf-child:outcome-not-early*")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-n", "2"), ("-q",)], ids=["alone", "two workers", "quiet"])
 def test_a_change_that_mends_the_wrapper_turns_its_stale_entries_red(team: Any, run: Run, words: tuple[str, ...]) -> None:
     team(MENDED_TEST, entries(*SHOWN))
@@ -117,6 +119,7 @@ def test_without_a_terminal_what_fails_the_run_is_on_the_standard_error(team: An
     assert result.errlines == ["FAILED known.toml:1: deaf-child:no-survivors is broken no more, it is kept: take the entry out"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("-k", "polite"), ("--cancel-scenario=polite",), ("-n", "2", "-k", "polite")], ids=str)
 def test_an_entry_for_a_drill_that_was_not_run_is_not_stale(team: Any, run: Run, words: tuple[str, ...]) -> None:
     team(MENDED_TEST, entries(*SHOWN))
@@ -138,6 +141,7 @@ def test_an_expired_entry_accepts_nothing_and_is_told(team: Any, run: Run) -> No
     result.stdout.no_fnmatch_line("*known.toml:6*expired*")
 
 
+@pytest.mark.slow
 def test_an_expired_entry_fails_a_run_that_is_green_otherwise(team: Any, run: Run) -> None:
     team(MENDED_TEST, entries("no-survivors", expires=day(-1)))
     result = gate(run, "-k", "polite")
@@ -145,6 +149,7 @@ def test_an_expired_entry_fails_a_run_that_is_green_otherwise(team: Any, run: Ru
     result.assert_outcomes(passed=1, deselected=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-n", "1")], ids=["alone", "a worker"])
 def test_an_entry_whose_test_was_renamed_names_nothing(team: Any, run: Run, words: tuple[str, ...]) -> None:
     old, gone = "test = 'test_cancel.py::test_old'\n", "test = 'test_gone.py::test_worker'\n"
@@ -157,11 +162,13 @@ def test_an_entry_whose_test_was_renamed_names_nothing(team: Any, run: Run, word
     ]
 
 
+@pytest.mark.slow
 def test_a_part_of_a_file_says_nothing_of_its_other_tests(team: Any, run: Run) -> None:
     team(MENDED_TEST, entries("no-survivors") + "test = 'test_cancel.py::test_old'\n")
     assert gate(run, "test_cancel.py::test_worker", "-k", "polite").ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("known", "message"),
     [
@@ -178,6 +185,7 @@ def test_a_file_that_says_nothing_clear_ends_the_run_before_it_begins(team: Any,
     result.stderr.fnmatch_lines([message])
 
 
+@pytest.mark.slow
 def test_an_update_needs_a_file(team: Any, run: Run) -> None:
     team(BROKEN_TEST, None)
     result = run("--cancel-baseline-update")
@@ -201,6 +209,7 @@ def test_an_update_writes_what_is_broken_now_and_a_person_the_reasons(team: Any,
     assert gate(run).ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 def test_an_update_takes_out_what_is_broken_no_more_and_leaves_the_rest(team: Any, run: Run) -> None:
     ours = "# Ours.\n\n"
     others = entries("no-survivors", scenario="daemon") + "\n"
@@ -211,6 +220,7 @@ def test_an_update_takes_out_what_is_broken_no_more_and_leaves_the_rest(team: An
     assert path.read_text() == ours + others + "# the end\n"
 
 
+@pytest.mark.slow
 def test_an_update_never_puts_a_day_off(team: Any, run: Run) -> None:
     known = entries(*SHOWN, expires=day(-1))
     path = team(BROKEN_TEST, known)
@@ -220,6 +230,7 @@ def test_an_update_never_puts_a_day_off(team: Any, run: Run) -> None:
     assert path.read_text() == known
 
 
+@pytest.mark.slow
 def test_a_waiver_lets_pass_what_the_adapter_lacks(team: Any, run: Run) -> None:
     team(
         MUTE_TEST,
@@ -232,6 +243,7 @@ def test_a_waiver_lets_pass_what_the_adapter_lacks(team: Any, run: Run) -> None:
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_waiver_for_what_is_covered_is_stale(team: Any, run: Run) -> None:
     team(MENDED_TEST, entries("cancel-delivered", scenario="polite", kind="not-covered"))
     result = gate(run, "-k", "polite")
@@ -239,6 +251,7 @@ def test_a_waiver_for_what_is_covered_is_stale(team: Any, run: Run) -> None:
     result.stdout.fnmatch_lines(["FAILED known.toml:1: polite:cancel-delivered is not covered no more, it is kept: take the entry out"])
 
 
+@pytest.mark.slow
 def test_an_update_writes_waivers_only_where_not_covered_fails(team: Any, run: Run) -> None:
     path = team(
         MUTE_TEST,
@@ -251,6 +264,7 @@ def test_an_update_writes_waivers_only_where_not_covered_fails(team: Any, run: R
     assert (str(entry.fault.kind), entry.fault.check) == ("not-covered", "polite:outcome-reported")
 
 
+@pytest.mark.slow
 def test_a_broken_should_is_no_entry_unless_it_fails(team: Any, run: Run) -> None:
     """An exit status of 0 after a cancel is a SHOULD, where nothing else tells the outcome."""
     path = team(
@@ -279,6 +293,7 @@ def test_a_broken_should_is_no_entry_unless_it_fails(team: Any, run: Run) -> Non
     assert entry.fault.check == "polite:outcome-not-success"
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_baseline_too(pytester: pytest.Pytester, command: Run, broken: list[str]) -> None:
     fast = [word.replace("cancel-", "") for word in FAST]
     words = ("run", *fast, "--scenario=deaf-child", "--baseline=known.toml")
@@ -298,6 +313,7 @@ def test_the_command_takes_a_baseline_too(pytester: pytest.Pytester, command: Ru
     missing.stderr.fnmatch_lines(["ERROR: the baseline other.toml (from --baseline) is not there; --baseline-update makes it"])
 
 
+@pytest.mark.slow
 def test_the_ini_file_may_name_it_beside_itself(pytester: pytest.Pytester, team: Any, run: Run) -> None:
     team(BROKEN_TEST, entries(*SHOWN))
     pytester.makeini("[pytest]\ncancel_baseline = known.toml\n")
@@ -305,6 +321,7 @@ def test_the_ini_file_may_name_it_beside_itself(pytester: pytest.Pytester, team:
     assert run(*FAST, "--rootdir=.", "-k", "deaf-child").ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 def test_a_step_by_step_drill_is_judged_by_its_own_asserts(team: Any, run: Run) -> None:
     """Neither does the baseline accept what a test itself asserts, nor is an entry stale for it, nor written for it."""
     path = team(
@@ -332,6 +349,7 @@ def test_a_step_by_step_drill_is_judged_by_its_own_asserts(team: Any, run: Run) 
     assert path.read_text() == ""
 
 
+@pytest.mark.slow
 def test_nothing_is_judged_or_written_where_tests_are_only_shown(team: Any, run: Run) -> None:
     known = entries("no-survivors", expires=day(-1)) + "test = 'test_gone.py::test_worker'\n"
     path = team(BROKEN_TEST, known)
@@ -341,6 +359,7 @@ def test_nothing_is_judged_or_written_where_tests_are_only_shown(team: Any, run:
     result.stdout.no_fnmatch_line("*known.toml:1*")
 
 
+@pytest.mark.slow
 def test_only_what_failed_last_says_nothing_of_a_files_other_tests(pytester: pytest.Pytester, team: Any) -> None:
     """pytest leaves the tests that passed out while it collects, so that they look as if they were not there."""
     both = BROKEN_TEST.replace('"deaf-child"', '"daemon"') + BROKEN_TEST.replace("test_worker", "test_other")
@@ -352,6 +371,7 @@ def test_only_what_failed_last_says_nothing_of_a_files_other_tests(pytester: pyt
     again.stdout.no_fnmatch_line("*names nothing*")
 
 
+@pytest.mark.slow
 def test_a_baseline_that_cannot_be_written_is_an_error(pytester: pytest.Pytester, team: Any, run: Run) -> None:
     team(BROKEN_TEST, None)
     (pytester.path / "file").write_text("")

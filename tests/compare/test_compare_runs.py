@@ -116,6 +116,7 @@ def test_the_command_compares_two_reports(old: Path, command: Run) -> None:
     assert command("compare", old.name, new.name, "--new", old.name, "--new", old.name, "--limit", "gone:0.1s").ret == 0, "the median"
 
 
+@pytest.mark.slow
 def test_the_command_fails_on_a_verdict_that_got_worse_where_that_is_asked_for(old: Path, command: Run) -> None:
     new = changed(old, "new.json", worse)
     assert command("compare", old.name, new.name).ret == 0

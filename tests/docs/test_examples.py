@@ -26,6 +26,7 @@ PASSES = {
 TOLD_ELSEWHERE = {"test_hosted.py", "test_temporal.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PASSES)
 def test_the_example_passes(name: str, examples: Path, run: Run) -> None:
     run(str(examples / name), timeout=120).assert_outcomes(passed=PASSES[name])
@@ -37,6 +38,7 @@ def test_the_adapter_that_kills_its_own_group_is_told_of_and_pytest_lives_on(exa
     result.stdout.fnmatch_lines(["E *cancel contract broken: polite:bystander-unharmed", "polite *broken: *bystander-unharmed *"])
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("temporal")
 def test_the_temporal_example_passes(examples: Path, run: Run) -> None:
     pytest.importorskip("temporalio", reason="needs the extra [temporal]")

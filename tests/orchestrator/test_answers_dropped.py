@@ -40,6 +40,7 @@ def test_with_its_answers_dropped_a_cancel_is_taken_and_never_comes_and_the_floo
     delivered = checks["cancel-delivered"]
     assert delivered["verdict"] == "broken"
     assert delivered["expected"].startswith(f"notice or force within {DELIVERY_S} s of pressed")
+    assert delivered["why"].startswith("the cancel never came: the run worked on until its time limit was over, and that is what ended it")
     for words in ("cancel contract broken: polite:cancel-delivered", "outcome reported: failed", delivered["observed"]):
         assert words in shown
     measured = drill["measured"]

@@ -1,6 +1,6 @@
 """The orchestrator keeps every clause in every scenario, and each half measure breaks its own; as often as is asked for, and under load.
 
-No part of the suite, where test_orchestrator_drills.py has fewer of the same: ``make walk-orchestrator TIMES=20``.
+Run by ``make test`` once, and by ``make walk-orchestrator TIMES=20`` again and again with the cores overloaded.
 """
 
 from __future__ import annotations

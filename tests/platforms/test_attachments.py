@@ -38,6 +38,7 @@ def page(browser: Browser) -> Iterator[Page]:
 # ---------------------------------------------------------------------- pytest-html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--self-contained-html", "-n", "2")], ids=["alone", "in one file, two workers"])
 def test_pytest_html_shows_a_failing_drills_page_and_links_its_history(
     pytester: pytest.Pytester, team: Team, run: Run, page: Page, words: tuple[str, ...]
@@ -63,6 +64,7 @@ def test_pytest_html_shows_a_failing_drills_page_and_links_its_history(
     assert load(unquote(urlsplit(address).path)).header["scenario"] == "deaf-child"
 
 
+@pytest.mark.slow
 def test_without_a_report_to_write_pytest_html_is_given_nothing(team: Team, run: Run, pytester: pytest.Pytester) -> None:
     pytest.importorskip("pytest_html", reason="needs pytest-html: pip install pytest-html")
     pytester.makeconftest(
@@ -123,6 +125,7 @@ def attached(folder: Path, name: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["alone", "two workers"])
 def test_allure_has_the_words_the_picture_and_the_history_of_a_failing_drill(
     pytester: pytest.Pytester, team: Team, run: Run, words: tuple[str, ...]
@@ -145,6 +148,7 @@ def test_allure_has_the_words_the_picture_and_the_history_of_a_failing_drill(
     assert history.name.endswith(".jsonl") and load(history).header["scenario"] == "deaf-child"
 
 
+@pytest.mark.slow
 def test_for_allure_a_test_is_the_same_whatever_its_terms(pytester: pytest.Pytester, team: Team, run: Run) -> None:
     pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install allure-pytest")
     team(BROKEN_TEST.replace("BROKEN", "KEPT"))
@@ -156,6 +160,7 @@ def test_for_allure_a_test_is_the_same_whatever_its_terms(pytester: pytest.Pytes
     assert seen[0] == seen[1] and seen[0][1] == [{"name": "cancel_contract", "value": "polite"}]
 
 
+@pytest.mark.slow
 def test_a_drill_that_could_not_be_run_has_its_words_and_no_history(pytester: pytest.Pytester, team: Team, run: Run) -> None:
     pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install allure-pytest")
     team(

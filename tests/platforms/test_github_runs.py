@@ -41,6 +41,7 @@ def test_a_broken_wrapper_is_one_annotation_at_the_marker_and_a_step_summary(
     assert text.count("### Cancel contract") == 1 and "What fails the run" not in text
 
 
+@pytest.mark.slow
 def test_nothing_is_printed_or_written_elsewhere(pytester: pytest.Pytester, team: Team, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     team(BROKEN_TEST)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
@@ -50,6 +51,7 @@ def test_nothing_is_printed_or_written_elsewhere(pytester: pytest.Pytester, team
     assert not (pytester.path / "summary.md").exists()
 
 
+@pytest.mark.slow
 def test_a_change_that_mends_the_wrapper_is_an_annotation_in_the_baseline(
     pytester: pytest.Pytester, team: Team, on_github: OnGitHub
 ) -> None:
@@ -129,6 +131,7 @@ class TestThem:
 def cancel_adapter():
     raise OSError("100% full, and\\nno more")
 
+@pytest.mark.slow
 @pytest.mark.cancel_contract(scenarios=["polite"])
 def test_it(cancel_contract, cancel_adapter):
     cancel_contract.check(cancel_adapter)
@@ -170,6 +173,7 @@ def test_a_test_that_fails_otherwise_is_one_annotation_too(
     assert only.startswith(f"::error file=tests/test_cancel.py,line={MARKER_LINE - 2 + line + 1},title={title}::{says}")
 
 
+@pytest.mark.slow
 def test_tests_that_are_none_of_ours_are_left_alone(team: Team, on_github: OnGitHub) -> None:
     team(BROKEN_TEST + '\n\ndef test_other():\n    assert not "ours"\n')
     result = on_github("-k", "test_other")
@@ -190,6 +194,7 @@ def test_without_a_test_file_there_is_no_place(
     assert "### Cancel contract: 1 drill: 1 broken" in (pytester.path / "summary.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_failing_call_that_another_plugin_annotates_is_not_told_again(pytester: pytest.Pytester, team: Team, on_github: OnGitHub) -> None:
     """pytest-github-actions-annotate-failures registers its part under this name, on the controller only."""
     pytester.makeconftest("def pytest_configure(config):\n    config.pluginmanager.register(object(), 'annotate_errors')\n")
@@ -200,6 +205,7 @@ def test_a_failing_call_that_another_plugin_annotates_is_not_told_again(pytester
     assert [head(one) for one in annotations_in(result)] == ["error file=known.toml,line=1,title=cancel contract%3A baseline"]
 
 
+@pytest.mark.slow
 def test_a_limit_and_a_report_that_fail_the_run_are_told_without_a_place(
     pytester: pytest.Pytester, team: Team, on_github: OnGitHub
 ) -> None:
@@ -224,6 +230,7 @@ def test_a_summary_that_cannot_be_written_is_a_warning(pytester: pytest.Pytester
     assert annotations_in(result) == ["::warning title=cancel contract::the step's summary cannot be written: Is a directory"]
 
 
+@pytest.mark.slow
 def test_an_output_that_takes_no_umlauts_gets_their_escapes(team: Team, on_github: OnGitHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     team('@pytest.mark.cancel_contract(scenarios=["polite"])\ndef test_it(cancel_contract):\n    raise OSError("grün")\n')

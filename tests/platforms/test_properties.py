@@ -60,6 +60,7 @@ def properties(case: ET.Element) -> dict[str, str]:
     return {name.removeprefix("cancel_contract."): value for name, value in found}
 
 
+@pytest.mark.slow
 def test_a_drill_that_the_test_presses_itself_has_them_too(pytester: pytest.Pytester, team: Team, run: Run) -> None:
     team(
         """

@@ -93,6 +93,7 @@ def test_the_timeline_tells_the_course_in_seconds_from_pressed() -> None:
         "   +0.000 s  pressed (SIGTERM to the wrapper)",
         "   +0.100 s  leader (pid 10) noticed SIGTERM from pid 9",
         "   +0.300 s  leader (pid 10) is gone, ended by itself",
+        "   +0.400 s  outcome: cancelling",
         "   +0.500 s  outcome reported: cancelled",
         "   +8.000 s  last write reported, by deaf-child (pid 11): /w/log",
         "   +9.000 s  the deadline; alive: deaf-child (pid 11)",

@@ -261,6 +261,8 @@ def test_a_run_that_was_killed_before_the_press_did_not_end_by_itself() -> None:
 
 def test_a_forced_end_is_measured() -> None:
     assert measure(history(story(deaths=5.2, reported=5.5, late=0.003))) == {
+        "answered_s": 0.5,
+        "heartbeat_interval_s": None,
         "delivery_s": 0.1,
         "grace_used_s": 5.1,
         "cancel_to_gone_s": 5.2,
@@ -276,7 +278,7 @@ def test_a_forced_end_is_measured() -> None:
 def test_what_was_not_measured_is_null() -> None:
     found = measure(history(story(told=None, deaths=None, reported=None, returns=None)))
     assert {name for name, value in found.items() if value is None} == {
-        *("delivery_s", "grace_used_s", "cancel_to_gone_s", "cancel_to_reported_s", "early_s")
+        *("answered_s", "heartbeat_interval_s", "delivery_s", "grace_used_s", "cancel_to_gone_s", "cancel_to_reported_s", "early_s")
     }
     assert (found["survivors"], found["late_writes"]) == (1, 1)
 

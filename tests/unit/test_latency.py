@@ -8,6 +8,8 @@ from pytest_cancelcontract.clauses import latency
 from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.contract import measure
 from pytest_cancelcontract.history import Observation
+from pytest_cancelcontract.report.text import summary
+from pytest_cancelcontract.report.timeline import timeline
 from pytest_cancelcontract.terms import Terms
 from tests.unit.builders import PRESSED_S, answer, history, in_order, returned, saw, story, without
 
@@ -68,6 +70,24 @@ def test_what_nobody_pressed_was_not_answered() -> None:
 )
 def test_the_interval_is_that_of_the_heartbeat_that_carried_the_cancel(seen: list[Observation], interval_s: float | None) -> None:
     assert measure(history(seen))["heartbeat_interval_s"] == interval_s
+
+
+def test_the_timeline_has_the_heartbeat_and_when_the_record_said_so() -> None:
+    shown = timeline(history(_seen(_heartbeats(-0.1, 0.15, 0.35), answer(0.01, "cancelling"), answer(0.2, "cancelling"))))
+    assert "   +0.150 s  the heartbeat whose answer is the cancel, 0.25 s after the one before it" in shown
+    assert [line for line in shown if "cancelling" in line] == ["   +0.010 s  outcome: cancelling"]
+
+
+def _drill_row(seen: list[Observation]) -> dict[str, object]:
+    return {"scenario": "deaf", "verdict": "kept", "measured": measure(history(seen)), "checks": []}
+
+
+def test_the_summary_has_the_way_of_a_cancel_that_came_on_a_heartbeat() -> None:
+    carried, other = _seen(_heartbeats(-0.1, 0.15)), _seen(_heartbeats(-0.1, 0.25), told=0.5)
+    way = "answered +0.020 s, noticed +0.300 s, gone +0.400 s, reported +0.500 s; heartbeats 0.250 s apart"
+    assert summary([_drill_row(carried), _drill_row(_seen())])[-1] == f"cancelled on a heartbeat's answer, in 1 drill: {way}"
+    assert "medians of 2 drills: answered +0.020 s" in summary([_drill_row(carried), _drill_row(other)])[-1]
+    assert not any("heartbeat" in line for line in summary([_drill_row(_seen())])), "a wrapper without heartbeats has no such line"
 
 
 def test_a_run_that_is_killed_without_notice_heard_of_the_cancel_by_that() -> None:

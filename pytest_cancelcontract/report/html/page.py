@@ -37,6 +37,7 @@ STANDING_WORDS = {
 }
 SIGNS = {"broken": "✕", "not-run": "!", "inconclusive": "?", "should": "✕", "expected": "✕", "kept": "✓", "not-covered": "-"}
 _MEASURES = (
+    ("answered", "answered_s"),
     ("noticed", "delivery_s"),
     ("gone", "cancel_to_gone_s"),
     ("reported", "cancel_to_reported_s"),

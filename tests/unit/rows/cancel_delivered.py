@@ -1,5 +1,7 @@
 """Rows for cancel-delivered; the limit is +5 s."""
 
+from typing import Any
+
 from pytest_cancelcontract.finding import Verdict
 from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, LEADER, Row, clock, notice, plus, saw, story, terms, without
 from tests.unit.stories import AT_START, start_story
@@ -7,7 +9,32 @@ from tests.unit.stories import AT_START, start_story
 NOTHING = story(told=None, deaths=None)
 FROZEN = story(told=None, deaths=6.0, reported=6.2, returns=6.2)
 SLOW = story(told=4.0, deaths=4.2, reported=4.5)
+LIMITED: dict[str, Any] = {"given": terms(time_limit=7), "capabilities": ("outcome", "limit")}
+"""The limit is over 5.5 s after the press, by the start; the platform may count from a little later."""
+ENDED_AT_6: dict[str, Any] = {"told": 6.0, "deaths": 6.2, "reported": 6.4, "returns": 0.1}
 ROWS = (
+    Row(
+        "the time limit is what ends it",
+        story(**ENDED_AT_6, outcome="failed"),
+        BROKEN,
+        **LIMITED,
+        says=["its time limit was over", "time_limit 7"],
+    ),
+    Row("a run that is called cancelled was cancelled, late", story(**ENDED_AT_6), BROKEN, **LIMITED, says=["heard of the cancel late"]),
+    Row(
+        "what comes before the limit is over is not the limit",
+        story(**(ENDED_AT_6 | {"told": 5.45}), outcome="failed"),
+        BROKEN,
+        **LIMITED,
+        says=["heard of the cancel late"],
+    ),
+    Row(
+        "a platform that was given no limit has none",
+        story(**ENDED_AT_6, outcome="failed"),
+        BROKEN,
+        terms(time_limit=7),
+        says=["heard of the cancel late"],
+    ),
     Row("a notice in time is kept", story(), KEPT, says=["SIGTERM reached pid 4700 0.1 s after pressed"]),
     Row("force without notice in time is kept", story(told=None), KEPT, says=["was killed, without notice"]),
     Row("a notice exactly at the limit is kept", story(told=5.0, deaths=5.2, reported=5.5, returns=5.5), KEPT),
