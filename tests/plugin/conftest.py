@@ -58,6 +58,8 @@ child.wait()
 """
 """A wrapper that signals the process it started, and leaves."""
 
+NO_HEAVY_PLUGINS = "-p no:hypothesispytest -p no:anyio"
+"""Of the plugins that happen to be installed here, those that cost each run of pytest half a second, and are not needed by it."""
 FAST = ("--cancel-grace=0.6", "--cancel-delivery=0.6", "--cancel-kill-within=0.8", "--cancel-settle=0.2")
 
 Run = Callable[..., pytest.RunResult]
@@ -67,7 +69,8 @@ Run = Callable[..., pytest.RunResult]
 def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("NO_COLOR", "1")
-    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_TIMEOUT", "FORCE_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+    monkeypatch.setenv("PYTEST_ADDOPTS", NO_HEAVY_PLUGINS)
+    for name in ("PYTEST_PLUGINS", "PYTEST_TIMEOUT", "FORCE_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)
 
 
