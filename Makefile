@@ -30,7 +30,6 @@ drill: $(READY) ## drill the bundled samples: two that keep the contract, and on
 test: $(READY) ## the tests, but for variants of what others show
 	$(BIN)/python -m pytest -q --ignore tests/walk -m 'not slow' -n 3 --dist loadgroup
 	$(BIN)/python -m pytest -q tests/walk
-	$(BIN)/python -m pytest -q tests/orchestrator/walk.py
 
 test-all: $(READY) ## all tests
 	$(BIN)/python -m pytest -q --ignore tests/walk -n 3 --dist loadgroup

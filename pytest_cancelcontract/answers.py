@@ -18,8 +18,8 @@ class Asked:
     """What is known of a request when its answer is chosen; its messages, keys and headers are not part of it.
 
     ``wire`` is ``"anthropic"``, ``"openai-chat"``, ``"openai-responses"`` or ``"gemini"``. ``tool_results`` counts the results
-    of tool calls among its messages. ``previous`` is the number of main requests before this one, that is, of those which took
-    an answer from the script. The others are ``side`` requests (token counts, polls, titles); a script is not asked about them.
+    of tool calls among its messages. ``previous`` is the number of requests before this one which took an answer from the script; token
+    counts, polls, titles and what was refused take none, and a script is not asked about them.
     """
 
     wire: str

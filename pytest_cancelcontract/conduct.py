@@ -178,7 +178,7 @@ def conduct(
         checks, attempts = judge(seen, clauses_of(seen, judged, clauses)), 1
         if is_spoilt(checks):
             first_checks = checks
-            progress("waits until it is alone, to run once more: the machine spoilt the first attempt", 0.0)
+            progress("waits until it is alone, to run once more: the first attempt was too close to a limit to tell", 0.0)
             with lanes.alone():
                 seen = attempt(moment, 2, path.with_name(f"{path.stem}.again{path.suffix}"))
             checks, attempts = keep_proven(judge(seen, clauses_of(seen, judged, clauses)), first_checks, path), 2

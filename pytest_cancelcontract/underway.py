@@ -435,7 +435,7 @@ class UnderWay:
         when = f"before the runner worked (still missing: {missing})" if missing else "before cancel was pressed, although its run works"
         # Status 0 is what a client says that has handed its run to somebody else.
         hint = " A command that ends while its run goes on belongs to --cancel-start, or into an adapter." if status == 0 else ""
-        if status in {126, 127}:
+        if status in {126, 127} or "No such file or directory" in self.output_tail():
             hint = " A command without {workspace} is started in the drill's workspace: write the paths of your own files absolute."
         if "frozen" in self._scenario.habits and got.state["attempts"]:
             hint = " The runner of this scenario stops itself, and some waits come back for that (bash's, without -f) as if it had ended."

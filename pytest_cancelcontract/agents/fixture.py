@@ -34,6 +34,7 @@ class AgentRunner:
         script: Sequence[Answer] | None = None,
         allow: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        passed: Sequence[str] = (),
         **terms: float,
     ) -> AgentResult:
         """Run one trial and judge it; nothing is raised for what is broken, that is for the assertions behind it.
@@ -47,14 +48,16 @@ class AgentRunner:
             script: what the provider answers, in place of the trial's own answers; ``{tool}`` in the command of a ``ToolCall`` stands
                 for the one that writes.
             allow: helpers that may live on, by their names in the process table, each with the reason.
-            environment: what the agent's is made of in place of the test's own; names of keys are taken out of either.
+            environment: what the agent's is made of in place of the test's own; of either it gets what a program needs to run.
+            passed: names of variables that it gets as well.
             terms: ``grace=2`` and the like, as for ``cancel_drill``.
         Raises:
-            BadCommand: the command is refused.
+            BadCommand: the command is refused, or a helper that has no reason.
             UnknownTrial: there is no such moment or signal.
             DrillError: the trial could not be run.
         """
-        tried, chosen = agent_of(agent, origin="agent_runner").allowing(allow or {}), trial_of(moment, signal, to)
+        tried = agent_of(agent, origin="agent_runner").allowing(allow or {}).passing(passed)
+        chosen = trial_of(moment, signal, to)
         settled, _ = settle_drill(self._item, self._side.settings, terms, by="agent_runner")
         session = self._side.session
         result = try_agent(

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_cancelcontract.adapters.words import Template
+from pytest_cancelcontract.adapters.words import BadCommand, Template
 
 BRACES: tuple[str, ...] = ("prompt", "provider", "workspace", "home")
 """What may stand in an agent's command; in a profile's environment and files as well."""
@@ -21,7 +21,8 @@ class Agent:
     """One agent command line.
 
     ``env`` is added to the environment that it gets, ``files`` are put below its home, by relative path. ``allowed`` are helpers that may
-    outlive it, by the name that the process table has for them, each with its reason. ``package`` is what npm calls it.
+    outlive it, by the name that the process table has for them, each with its reason. ``passed`` are variables of the user's that it gets
+    beside what any program needs. ``package`` is what npm calls it.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Agent:
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     allowed: Mapping[str, str] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
     package: str = ""
 
     @property
@@ -42,8 +44,19 @@ class Agent:
         return argv, _filled(self.env, values), _filled(self.files, values)
 
     def allowing(self, more: Mapping[str, str]) -> Agent:
-        """The same, with more helpers that may live on; of a longer name the process table has the beginning."""
+        """The same, with more helpers that may live on; of a longer name the process table has the beginning.
+
+        Raises:
+            BadCommand: a name or a reason is empty.
+        """
+        for name, reason in more.items():
+            if not name.strip() or not reason.strip():
+                raise BadCommand(f"a helper that may live on needs a name and a reason, got {name!r} with {reason!r}")
         return replace(self, allowed={**self.allowed, **{name[:NAME_AT_MOST]: reason for name, reason in more.items()}})
+
+    def passing(self, names: Sequence[str]) -> Agent:
+        """The same, which gets these variables of the user's as well."""
+        return replace(self, passed=tuple(dict.fromkeys((*self.passed, *names))))
 
 
 def _filled(texts: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:

@@ -36,6 +36,8 @@ def lines(result: AgentResult) -> list[str]:
     told = [("cancelled", f"{trial.moment.words}, by {trial.way.words}"), ("ended", _ended(facts))]
     told += [("left", _left(one)) for one in left_over(facts)]
     told += [("allowed", one) for one in allowed_lines(result.history)]
+    if passed := result.history.header.get("passed"):
+        told.append(("given", f"of your environment also {words.several(passed, ', ')}"))
     told += [("writes on", f"{one.path}, {one.lines} lines after the handover") for one in late_writes(facts)]
     told.append(("spent on", _spent(facts)))
     told += [("around", one) for one in _around(result.history)]
@@ -55,6 +57,8 @@ def _left(member: Member) -> str:
 
 
 def _spent(facts: Facts) -> str:
+    if not requests_of(facts):
+        return "nothing: it never asked the provider"
     begun = sum(one.began_s > facts.handover_s for one in requests_of(facts))
     return f"{late_tokens(facts)} tokens and {begun} new requests after the handover"
 

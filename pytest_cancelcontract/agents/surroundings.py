@@ -1,17 +1,24 @@
-"""Where an agent is drilled: folders of its own, an environment without the user's keys, and what lies there afterwards."""
+"""Where an agent is drilled: folders of its own, its own environment with little of the user's, and what is left there."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-VENDORS = ("ANTHROPIC_", "CLAUDE", "OPENAI_", "CODEX_", "GEMINI_", "GOOGLE_", "OPENCODE_", "AWS_", "AZURE_", "XDG_")
-"""Variables that begin like this name keys, endpoints or folders of the user's own: a drill asks the scripted provider and nobody else."""
+from uncooperative_runner.spend import PROVIDER
+
+PASSED = frozenset(
+    {
+        *("PATH", "LD_LIBRARY_PATH", "SHELL", "USER", "LOGNAME"),
+        *("LANG", "LANGUAGE", "TZ", "TERM", "COLUMNS", "NO_COLOR", "CI"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", PROVIDER),
+    }
+)
+"""What a program needs to run, beside ``LC_…``: all that an agent gets of the user's variables. A secret may have any name."""
 NAMES_AT_MOST = 20
 
 
@@ -35,9 +42,9 @@ class Surroundings:
             path.write_text(text, encoding="utf-8")
         return made
 
-    def environment(self, given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-        """What the agent gets: the given variables without the user's secrets and vendors' settings, then ``own``, then these folders."""
-        kept = {name: value for name, value in given.items() if not is_kept_back(name)}
+    def environment(self, given: Mapping[str, str], own: Mapping[str, str], asked_for: Collection[str] = ()) -> dict[str, str]:
+        """What the agent gets: of the given variables what it needs to run and what is asked for, then ``own``, then these folders."""
+        kept = {name: value for name, value in given.items() if is_passed(name) or name in asked_for}
         places = {"HOME": str(self.home), "TMPDIR": str(self.temporary), "PWD": str(self.workspace)}
         loopback = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
         return {**kept, "CI": "1", **loopback, **own, **places}
@@ -48,9 +55,9 @@ class Surroundings:
         return {name: _left(place) for name, place in places.items()}
 
 
-def is_kept_back(name: str) -> bool:
-    """Whether a variable of the user's is taken out of what the agent gets."""
-    return any(word in name.upper() for word in SECRET_WORDS) or name.upper().startswith(VENDORS)
+def is_passed(name: str) -> bool:
+    """Whether an agent gets this variable of the user's, though nobody asked for it."""
+    return name in PASSED or name.startswith("LC_")
 
 
 def _left(place: Path) -> dict[str, Any]:

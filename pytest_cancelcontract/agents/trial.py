@@ -58,7 +58,8 @@ def run_trial(
 
     Args:
         script: what the provider answers, in place of the moment's own answers; ``{tool}`` in a command stands for the one that writes.
-        environment: what the agent's is made of, by default this process's; the user's keys are taken out of it.
+        environment: what the agent's is made of, by default this process's; only what a program needs to run is
+            taken from it, and the variables that the agent is ``passing``.
     Raises:
         DrillError: the trial could not be run to its end; the message says why.
         RecorderFailed: the recorder is gone.
@@ -102,6 +103,7 @@ def _header(agent: Agent, trial: Trial, attempt: int) -> dict[str, object]:
         "agent": True,
         "clauses": list(CLAUSES),
         "allowed": dict(agent.allowed),
+        "passed": list(agent.passed),
     }
 
 
@@ -144,7 +146,7 @@ class _Trying:
         surroundings = Surroundings.make(run.folder, run.workspace, files)
         self._observe("adapter", "starting")
         try:
-            spawned = run.spawn(argv, cwd=run.workspace, env=surroundings.environment(run.env, own))
+            spawned = run.spawn(argv, cwd=run.workspace, env=surroundings.environment(run.env, own, self._agent.passed))
         except OSError as error:
             raise AgentNotStarted(f"the agent {self._agent.name} cannot be started: {error}") from None
         self._output = spawned.output

@@ -58,7 +58,7 @@ def try_agent(
     lanes: Lanes | None = None,
     progress: Callable[[str, float], None] = lambda _stage, _at_most_s: None,
 ) -> AgentResult:
-    """Run one trial and judge it; once more, with nothing of ``lanes`` beside it, where the machine spoilt the first attempt.
+    """Run one trial and judge it; once more, with nothing of ``lanes`` beside it, where the first attempt was too close to a limit to tell.
 
     Args:
         history: the file for the history; a second attempt writes beside it (``….again.jsonl``).
@@ -78,7 +78,7 @@ def try_agent(
     checks, attempts = judge(seen, clauses), 1
     if is_spoilt(checks):
         first = checks
-        progress("waits until it is alone, to run once more: the machine spoilt the first attempt", 0.0)
+        progress("waits until it is alone, to run once more: the first attempt was too close to a limit to tell", 0.0)
         with lanes.alone():
             seen = attempt(2, history.with_name(f"{history.stem}.again{history.suffix}"))
         checks, attempts = keep_proven(judge(seen, clauses), first, history), 2

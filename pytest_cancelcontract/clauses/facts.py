@@ -278,6 +278,11 @@ class Facts:
         return {one.subject: str(reasons[one.role]) for one in self.members if one.role in reasons and not one.is_leader}
 
     @cached_property
+    def may_write(self) -> tuple[Member, ...]:
+        """The processes whose changes count: those that cancel had to end, and those that may live on, which excuses no change."""
+        return tuple(one for one in self.members if one in self.first_run or one.subject in self.allowed)
+
+    @cached_property
     def second_run(self) -> tuple[Member, ...]:
         """The processes of the task's second start."""
         return tuple(one for one in self.members if one.run == FIRST and self._began[one.attempt] > self.restarting_s)

@@ -39,7 +39,7 @@ def check(facts: Facts) -> Finding:
         return _not_looked(facts)
     kinds = words.several(sorted({str(item.get("kind")) for item in planted.data["poison"]}), ", ")
     seen_by = f"lifeline of the second run's leader, {words.after_press(facts, looks[0].at_s)}; planted by the first: {kinds}"
-    found = [item for look in looks for item in _found(look)]
+    found = [item for look in looks for item in _found(look, _where(facts))]
     if not found and not all(look.data.get("marked", True) for look in looks):
         observed = f"the second run found itself in {_folder(facts)}, which is no workspace made for a drill, and looked nowhere else"
         return words.inconclusive(observed, EXPECTED, seen_by=seen_by, advice="start it in a workspace that is built from run.source")
@@ -60,8 +60,10 @@ def _may_be_resumed(facts: Facts) -> bool:
 # --- What it found ----------------------------------------------------------------------------------------------------
 
 
-def _found(look: Observation) -> list[str]:
-    items = [f"{item.get('kind')} {item.get('path')}{_held(item)}" for item in look.data.get("poison") or ()]
+def _found(look: Observation, folder: str) -> list[str]:
+    """What was found, by kind and path; what lies in the second run's own folder is told from there."""
+    inside = f"{folder.rstrip('/')}/"
+    items = [f"{item.get('kind')} {str(item.get('path')).removeprefix(inside)}{_held(item)}" for item in look.data.get("poison") or ()]
     session = look.data.get("session")
     return items + ([f"session in {_place(session)}"] if session else [])
 
@@ -74,13 +76,17 @@ def _place(session: Any) -> str:
     return "its command line" if session["where"] == "argv" else "its environment"
 
 
+def _where(facts: Facts) -> str:
+    second = facts.second_leader
+    return str(second.hello.get("cwd", "its working folder")) if second is not None else "its working folder"
+
+
 def _folder(facts: Facts, *, is_built_on: bool = False) -> str:
     """Where the second run found itself, as a folder and by device and inode, and whether that is where the first one was.
 
     A folder that is made anew can have the number of the one that was removed, so the same number says so only with something in it.
     """
-    second = facts.second_leader
-    path = str(second.hello.get("cwd", "its working folder")) if second is not None else "its working folder"
+    path = _where(facts)
     mine, theirs = _numbers(facts)
     told = f"{path} (device {mine[0]}, inode {mine[1]}"
     if mine == (None, None):

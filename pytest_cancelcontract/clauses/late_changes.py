@@ -129,7 +129,7 @@ def late_changes(facts: Facts) -> LateChanges:
         tuple(one for one in proven if is_stamped and not one.until.ignored),
         tuple(one for one in proven if is_stamped and one.until.ignored),
         tuple(dict.fromkeys(one.path for one in marked if one.member is None)),
-        tuple(dict.fromkeys(one.path for one in marked if one.member in facts.first_run)),
+        tuple(dict.fromkeys(one.path for one in marked if one.member in facts.may_write)),
         tuple(_shared(facts, by_path)),
         tuple(path for path, rows in by_path.items() if _is_unseen(rows)),
         tuple(path for path, rows in by_path.items() if any(not row.ignored and not _is_after_gone(facts, row) for row in rows)),
@@ -186,7 +186,7 @@ def _shared(facts: Facts, by_path: Mapping[str, list[Change]]) -> Iterator[tuple
         held = list(_held_rows(facts, rows))
         may_be = [row for row, holders in held if any(_may_have_been_alive(facts, member) for member, _ in holders)]
         if may_be and not any(_holding(facts, rows)):
-            strangers = any(member not in facts.first_run for _, holders in held for member, _ in holders)
+            strangers = any(member not in facts.may_write for _, holders in held for member, _ in holders)
             yield path, strangers or all(row.others_hold is True for row in may_be)
 
 
@@ -209,11 +209,11 @@ def _ns(seen: Observation) -> int:
 
 
 def _was_alive(facts: Facts, member: Member | None) -> bool:
-    return member is not None and member in facts.first_run and facts.fate_at(member, facts.handover_s) is Fate.ALIVE
+    return member is not None and member in facts.may_write and facts.fate_at(member, facts.handover_s) is Fate.ALIVE
 
 
 def _may_have_been_alive(facts: Facts, member: Member | None) -> bool:
-    return member is not None and member in facts.first_run and facts.fate_at(member, facts.handover_s) in {Fate.ALIVE, Fate.UNKNOWN}
+    return member is not None and member in facts.may_write and facts.fate_at(member, facts.handover_s) in {Fate.ALIVE, Fate.UNKNOWN}
 
 
 def _member(facts: Facts, mark: tuple[str, str]) -> Member | None:

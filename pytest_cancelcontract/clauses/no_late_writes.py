@@ -64,9 +64,11 @@ def _doubt(facts: Facts, changes: LateChanges) -> str:
     if facts.history.first("clock", "lateness") is None:
         return "the clock was not watched, so nobody can say that it was not set meanwhile"
     looks = [one for one in facts.history.of("workspace", "look") if one.data.get("moment") in {"gone", "end"}]
-    fates = {one: facts.fate_at(one, facts.handover_s) for one in facts.first_run}
+    fates = {one: facts.fate_at(one, facts.handover_s) for one in facts.may_write}
     living = [one for one, fate in fates.items() if fate not in {Fate.DEAD, Fate.DYING} and not _stood_still(facts, one)]
     stamp = stamp_of(facts, "handover")
+    if facts.is_agent and not facts.is_live and (paths := _unexplained(changes)):
+        return f"{words.several(paths, ', ')} changed after the handover, in a workspace that is the agent's alone: nothing tells by whom"
     if stamp is not None and stamp.at_s < facts.handover_s - ROUNDING_S:
         return f"the workspace was stamped for a handover {words.after_press(facts, stamp.at_s)}, of which no outcome tells"
     if not living and not facts.missing_roles:
@@ -80,6 +82,12 @@ def _doubt(facts: Facts, changes: LateChanges) -> str:
     unread = _unread(facts, [one.subject for one in living])
     who = f"{names} may have been alive at the handover"
     return _doubt_while_alive(facts, changes, who, exists=exists, unread=unread) or _doubt_elsewhere(facts, living, who)
+
+
+def _unexplained(changes: LateChanges) -> list[str]:
+    """What changed and accuses nobody, unless a more exact doubt tells of it; an agent's workspace in a trial is nobody else's."""
+    told = {*changes.unproven, *(path for path, _ in changes.shared)}
+    return [path for path in dict.fromkeys(one.path for one in changes.all if not one.ignored) if path not in told]
 
 
 def _stood_still(facts: Facts, member: Member) -> bool:

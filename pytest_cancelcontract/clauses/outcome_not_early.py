@@ -94,7 +94,11 @@ def _window(facts: Facts, report: Report) -> str:
         return "gone never seen"
     if gone.latest_s <= report.answered_s:
         return f"{words.seconds(report.answered_s - gone.latest_s)} after gone"
-    return f"{words.between(gone, report.answered_s)} before gone"
+    dying = [one for one in facts.first_run if facts.fate_at(one, report.answered_s) is Fate.DYING]
+    is_over = len(dying) and not any(facts.fate_at(one, report.answered_s) in {Fate.ALIVE, Fate.UNKNOWN} for one in facts.first_run)
+    names = words.several([words.who(one) for one in dying], ", ")
+    why = f", which counts as gone: by then it was ending, or SIGKILL was on its way, for {names}" if is_over else ""
+    return f"{words.between(gone, report.answered_s)} before gone{why}"
 
 
 def _likely(facts: Facts, running: list[Member]) -> str:

@@ -13,6 +13,7 @@ from pytest_cancelcontract.finding import Finding
 from pytest_cancelcontract.history import Observation
 
 ENDINGS = ("ended", "disconnected", "cancelled")
+NEVER_ASKED = "the provider was never asked anything"
 
 
 @dataclass(frozen=True, slots=True)

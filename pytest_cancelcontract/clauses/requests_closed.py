@@ -36,4 +36,5 @@ def check(facts: Facts) -> Finding:
         return words.inconclusive(observed, expected, seen_by=seen_by, advice=words.QUIETER, spoilt=True)
     if (doubt := meter.doubt(facts, requests, expected)) is not None:
         return doubt
-    return Finding(Verdict.KEPT, "every request that the run had begun by the handover was closed by then", expected, seen_by)
+    observed = "every request that the run had begun by the handover was closed by then" if requests else meter.NEVER_ASKED
+    return Finding(Verdict.KEPT, observed, expected, seen_by)

@@ -44,7 +44,7 @@ def check(facts: Facts) -> Finding:
     if _asks_on(facts, requests):
         return words.inconclusive("something asked the provider on after the run was gone, and was not watched to its end", expected)
     last = max((at_s for one in requests for at_s in (one.began_s, *(tokens.until_s for tokens in one.tokens))), default=-math.inf)
-    observed = f"the last token or request came {words.after_press(facts, last)}"
+    observed = f"the last token or request came {words.after_press(facts, last)}" if requests else meter.NEVER_ASKED
     return Finding(Verdict.KEPT, observed, expected, seen_by)
 
 

@@ -38,10 +38,10 @@ def add_options(parser: Parser) -> None:
         "an agent's own command line, in place of a wrapper",
         "It runs in a workspace, a home and a TMPDIR of its own against a provider on loopback that\n"
         "is part of this tool, and is cancelled by a signal while it streams, while a tool of it\n"
-        "runs, and at its start. It needs neither an account nor the network. Variables whose names\n"
-        "hold KEY, TOKEN, SECRET, PASSWORD or CREDENTIAL, and those of the vendors (ANTHROPIC_…,\n"
-        "OPENAI_…, GEMINI_…, AWS_…), are taken out of its environment, so that no key of yours is\n"
-        "ever sent; it gets a dummy.",
+        "runs, and at its start. It needs neither an account nor the network. Of your environment it\n"
+        "gets PATH, the locale and little else, so that no key of yours is ever sent; the profiles\n"
+        "give their agent a dummy for a key, and for a command line of your own --agent-env names\n"
+        "what it needs.",
     )
     group.add_argument(
         "--agent",
@@ -55,6 +55,13 @@ def add_options(parser: Parser) -> None:
         default=[],
         metavar="NAME=REASON",
         help="a helper that may outlive the agent, by its name in the process table, and why; told in the report, repeatable",
+    )
+    group.add_argument(
+        "--agent-env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of your environment that the agent gets as well; told in the report, repeatable",
     )
 
 
@@ -122,7 +129,7 @@ def _read(options: argparse.Namespace, command: Sequence[str]) -> _Wanted:
     _refuse_a_wrappers(options)
     settings, origins = folder_settings(Path.cwd())
     try:
-        agent = agent_of(options.agent, origin="--agent").allowing(_allowed(options.agent_allow))
+        agent = agent_of(options.agent, origin="--agent").allowing(_allowed(options.agent_allow)).passing(_names(options.agent_env))
         chosen = select(options.cancel_scenario or ())
     except (BadCommand, UnknownTrial) as error:
         raise BadUse(str(error)) from None
@@ -161,6 +168,13 @@ def _allowed(words: Sequence[str]) -> dict[str, str]:
     return allowed
 
 
+def _names(words: Sequence[str]) -> Sequence[str]:
+    for word in words:
+        if not word or "=" in word:
+            raise BadUse(f"--agent-env takes the name of a variable, whose value it has already, got {word!r}")
+    return words
+
+
 def _level(options: argparse.Namespace, settings: Mapping[str, str], origins: Mapping[str, str]) -> Level:
     from pytest_cancelcontract.finding import Level
 
@@ -176,7 +190,8 @@ def _again(options: argparse.Namespace) -> list[str]:
     for row in (*TERM_ROWS.values(), *(one for one in OPTIONS if one.key == "cancel_level")):
         if (value := getattr(options, row.key)) is not None:
             words += [flag(row), f"{value:g}" if isinstance(value, float) else str(value)]
-    return [*words, *(word for one in options.agent_allow for word in ("--agent-allow", one))]
+    words += [word for one in options.agent_allow for word in ("--agent-allow", one)]
+    return [*words, *(word for one in options.agent_env for word in ("--agent-env", one))]
 
 
 def _reports(given: Sequence[str] | None) -> list[Path]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -24,8 +26,21 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments"):
-            message += " (the wrapper's command comes last, behind a word of its own: --)"
+            message += self._hint(message.partition(": ")[2].split())
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def options(self) -> list[str]:
+        """The names of its options, and of those of its subcommands."""
+        below = [one for action in self._actions if isinstance(action.choices, dict) for one in action.choices.values()]
+        own = [name for action in self._actions for name in action.option_strings]
+        return own + [name for one in below if isinstance(one, Parser) for name in one.options()]
+
+    def _hint(self, words: Sequence[str]) -> str:
+        for word in words:
+            name = word.partition("=")[0].replace("--cancel-", "--")
+            if word.startswith("--") and (close := difflib.get_close_matches(name, self.options(), 1)):
+                return f" (did you mean {close[0]}?)"
+        return " (the wrapper's command comes last, behind a word of its own: --)"
 
 
 Actions: TypeAlias = "argparse._SubParsersAction[Parser]"

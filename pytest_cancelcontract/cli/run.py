@@ -25,9 +25,9 @@ _ROWS: tuple[OptionRow, ...] = (*OPTIONS, *TERM_ROWS.values())
 EXAMPLES = """\
 examples:
   cancelcontract run -- node wrap.mjs {workspace} {runner}
-  cancelcontract run --grace 2 --scenario all --report report.json -- ./wrap.sh {runner}
-  cancelcontract run --with INT --scenario deaf-child -- python wrap.py {runner}
-  cancelcontract run --with @docker --grace 10 -- python wrap.py {runner}
+  cancelcontract run --grace 2 --scenario all --report report.json -- "$PWD/wrap.sh" {runner}
+  cancelcontract run --with INT --scenario deaf-child -- python wrap.py {workspace} {runner}
+  cancelcontract run --with @docker --grace 10 -- python wrap.py {workspace} {runner}
   cancelcontract run --start 'jobs submit {runner}' --with 'jobs cancel {id}' --outcome 'jobs state {id}'
   cancelcontract run --agent claude-code --scenario 'tool-*'
 
@@ -75,6 +75,8 @@ def main(options: argparse.Namespace, command: Sequence[str]) -> int:
         return agent.main(options, command)
     if options.agent_allow:
         raise BadUse("--agent-allow goes with --agent")
+    if options.agent_env:
+        raise BadUse("--agent-env goes with --agent")
     given = {row.key: value for row in _ROWS if (value := getattr(options, row.key, None)) is not None}
     if command:
         given["cancel_wrapper"] = join_words(command)
@@ -84,7 +86,9 @@ def main(options: argparse.Namespace, command: Sequence[str]) -> int:
         about_another = {*_NAMES_A_WRAPPER, "cancel_with", "cancel_outcome", "cancel_outcome_map"}
         settings = {key: value for key, value in settings.items() if key not in about_another}
     if not any(key in {**settings, **given} for key in _NAMES_A_WRAPPER):
-        raise BadUse("nothing says which wrapper to drill: put its command behind --, as in: cancelcontract run -- ./wrap.sh {runner}")
+        raise BadUse(
+            "nothing says which wrapper to drill: put its command behind --, as in: cancelcontract run -- ./wrap.sh {workspace} {runner}"
+        )
     import pytest
 
     from pytest_cancelcontract.options import RunSettings

@@ -10,7 +10,7 @@ import socket
 import sys
 from pathlib import Path
 
-from pytest_cancelcontract.recorder import folders, process_table, server
+from pytest_cancelcontract.recorder import descriptors, folders, process_table, server
 
 SWITCH_EVERY_S = 0.0005
 """How long a thread may hold the interpreter while another waits: a walk through a large workspace must not delay a death's time."""
@@ -28,6 +28,7 @@ def main() -> int:
     for deaf_to in (signal.SIGINT, signal.SIGHUP):
         signal.signal(deaf_to, lambda *_: None)
     sys.setswitchinterval(SWITCH_EVERY_S)
+    descriptors.raise_limit()
     guarded = process_table.identity_of(given.guarded) if os.getppid() == given.guarded else None
     if guarded is None:
         return 1

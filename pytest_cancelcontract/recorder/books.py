@@ -71,7 +71,8 @@ class Books:
     async def write(self, *, key: str, script: Sequence[Any]) -> dict[str, Any]:
         """Another script, from the next main request on."""
         book = self._books[key]
-        book.taken = book.read()["requests"]
+        assert book.account is not None
+        book.taken = book.account.previous
         book.script = Script.from_list(script)
         return {}
 
@@ -99,7 +100,7 @@ class Books:
         return {}
 
     async def close(self, *, key: str) -> dict[str, Any]:
-        """Take no more requests under this key, and cut those that are open."""
-        self._books.pop(key)
+        """Take no more requests under this key, and cut those that are open; once is enough, and twice is no fault."""
+        self._books.pop(key, None)
         self._meter.shut(key)
         return {}

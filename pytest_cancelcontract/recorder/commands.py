@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 
-from pytest_cancelcontract.recorder import process_table, reaper
+from pytest_cancelcontract.recorder import descriptors, process_table, reaper
 from pytest_cancelcontract.recorder.descent import STAMP
 from pytest_cancelcontract.recorder.reaper import END_WITHIN_S, Held
 from pytest_cancelcontract.recorder.roll import Command
@@ -42,7 +42,7 @@ class Commands:
         source = subprocess.PIPE if role == "host" else subprocess.DEVNULL
         began_s = time.monotonic()
         try:
-            with output.open("wb") as file:
+            with output.open("wb") as file, descriptors.as_given():
                 process = subprocess.Popen(
                     argv, cwd=cwd, env=env, stdin=source, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
                 )

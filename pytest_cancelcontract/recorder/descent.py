@@ -40,10 +40,10 @@ def find_descendants(watches: list[Watch], table: Table) -> None:
 
 
 def find_stamped(watch: Watch, table: Table) -> None:
-    """Hold what carries the drill's stamp: nothing but a descendant of a command of ours can have got it."""
+    """Hold what carries the drill's stamp, and was not there before the drill's commands: that got it from one of them."""
     if not watch.roll.has_commands:
         return
-    for pid, stat in table.items():
+    for pid, stat in _since_start(watch, table).items():
         if stat.identity not in watch.roll.found and process_table.carries(pid, STAMP, watch.roll.stamp):
             held = Held.take(stat.identity)
             # Held, so the pid is this process's until it is let go; it may have become another program in between.
@@ -55,6 +55,9 @@ def find_stamped(watch: Watch, table: Table) -> None:
 
 def find_foreign(watch: Watch, table: Table) -> None:
     """Make members of an agent's processes: what descends from it, lives in a session of its, or carries the stamp.
+
+    Nothing that was there before the agent is its, by whatever means. A session is its where a process of its made it: one that a server
+    started for it, which was already there, has the stamp and lives among the server's own.
 
     What lets go of its parent within a few milliseconds (a double fork) is lost to descent, and what leaves its session as well to both;
     the stamp finds it, unless it was taken out of the environment. Nobody is taken for the agent's by its folder or its files.
@@ -76,19 +79,27 @@ def _foreign(watch: Watch, table: Table) -> Iterator[tuple[Identity, str]]:
     """Who of the table is the agent's and no member yet, with the means by which that is known; who is known by several comes again."""
     members, commands = watch.roll.members, [command.held.identity for command in watch.roll.commands]
     known = [*commands, *(member.held.identity for member in watch.roll.living())]
-    # Nothing that was there before the command can have the stamp from it.
-    since = min((identity.start for identity in commands), default=math.inf)
-    for pid, stat in table.items():
-        if stat.identity not in members and stat.identity.start >= since and process_table.carries(pid, STAMP, watch.roll.stamp):
+    newer = _since_start(watch, table)
+    for pid, stat in newer.items():
+        if watch.roll.has_commands and stat.identity not in members and process_table.carries(pid, STAMP, watch.roll.stamp):
             yield stat.identity, ENVIRONMENT
     # A session's id is nobody else's while a process is left in it; the commands are held unreaped.
-    sessions = {seen.sid for one in known if (seen := table.get(one.pid)) is not None and seen.identity == one}
-    for identity in reaper.descendants(table, known, sessions):
+    made = {identity.pid for identity in (*commands, *members)}
+    sessions = {seen.sid for one in known if (seen := newer.get(one.pid)) is not None and seen.identity == one and seen.sid in made}
+    for identity in reaper.descendants(newer, known, sessions):
         if identity not in members:
             yield identity, "its session"
-    for identity in reaper.descendants(table, known, []):
+    for identity in reaper.descendants(newer, known, []):
         if identity not in members:
             yield identity, "descent"
+
+
+def _since_start(watch: Watch, table: Table) -> Table:
+    """The processes of the table that were not there before what the drill began with: its commands, or the leader that is followed."""
+    began = [command.held.identity.start for command in watch.roll.commands]
+    began += [member.held.identity.start for member in watch.roll.members.values() if member.role == "leader"]
+    since = min(began, default=math.inf)
+    return {pid: stat for pid, stat in table.items() if stat.identity.start >= since}
 
 
 def hand_over(watch: Watch, others: list[Watch], table: Table) -> set[Identity]:

@@ -56,7 +56,7 @@ class Spending:
     def _count(self, kind: str, at_s: float, data: dict[str, Any]) -> None:
         if kind == "request":
             self.last_request_s = at_s
-            self.main_requests += not data.get("side")
+            self.main_requests += not data.get("side") and not data.get("refused")
         elif kind == "tokens":
             self.most_tokens = max(self.most_tokens, int(data["total"]))
 

@@ -12,7 +12,7 @@ from pytest_cancelcontract.history import History
 from pytest_cancelcontract.report.timeline import timeline
 from pytest_cancelcontract.terms import Terms
 
-RUNS_ONCE_MORE = "the machine spoilt the first attempt"
+RUNS_ONCE_MORE = "the first attempt was too close to a limit to tell"
 """How the line ends that says that a drill runs once more; it is shown whenever lines are shown."""
 _MARGIN = 12
 """Where a field's value begins, counted from the line's first column."""

@@ -16,8 +16,11 @@ MOST_LINES = 12
 
 
 class _Moment(NamedTuple):
+    """``is_vital`` what no shortening leaves out: the press, what was reported, limits, and what was alive at them."""
+
     at_s: float
     words: str
+    is_vital: bool = False
 
 
 def timeline(history: History, *, most_lines: int | None = MOST_LINES) -> list[str]:
@@ -33,7 +36,7 @@ def timeline(history: History, *, most_lines: int | None = MOST_LINES) -> list[s
     where = f", {reached.data.get('what')}" if reached else ""
     how = pressed.data.get("how") or "cancel"
     done = f"pressed ({how})" if pressed.kind == "pressed" else f"in place of cancel: {how}"
-    moments = [_Moment(pressed.at_s, f"{done}{where}")]
+    moments = [_Moment(pressed.at_s, f"{done}{where}", is_vital=True)]
     for part in (
         _works(history, roles, pressed),
         _noticed(history, roles, pressed),
@@ -156,10 +159,10 @@ def _told(history: History) -> Iterator[_Moment]:
             is_cancelling = True
             yield _Moment(answer.at_s, "outcome: cancelling")
         if before is None and outcome in TERMINAL:
-            yield _Moment(answer.at_s, f"outcome reported: {outcome}")
+            yield _Moment(answer.at_s, f"outcome reported: {outcome}", is_vital=True)
             before = outcome
         elif before not in {None, outcome}:
-            yield _Moment(answer.at_s, f"the outcome is another one: {outcome}")
+            yield _Moment(answer.at_s, f"the outcome is another one: {outcome}", is_vital=True)
             before = outcome
     for restarting in history.of("adapter", "restarting"):
         yield _Moment(restarting.at_s, "the same task is started again")
@@ -217,7 +220,7 @@ def _limits(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
     looks = [look for look in history.of("process-table", "look") if look.data.get("moment") == "deadline"]
     alive = [_name(seen, roles) for seen in looks[-1].data.get("processes", ()) if seen.get("alive")] if looks else None
     words = "" if alive is None else f"; alive: {', '.join(alive)}" if alive else "; nothing is alive"
-    yield _Moment(deadline_s, f"the deadline{words}")
+    yield _Moment(deadline_s, f"the deadline{words}", is_vital=True)
 
 
 def _name(seen: dict[str, object], roles: dict[str, str]) -> str:
@@ -226,9 +229,13 @@ def _name(seen: dict[str, object], roles: dict[str, str]) -> str:
 
 
 def _fewest(moments: list[_Moment], most_lines: int) -> list[_Moment]:
-    """Both ends of a long list: how it began and how it ended say the most."""
+    """What is vital, and both ends of the rest: how it began and how it ended say the most."""
     if len(moments) <= most_lines:
         return moments
-    head, tail = moments[: most_lines // 2], moments[-(most_lines - most_lines // 2 - 1) :]
-    left_out = len(moments) - len(head) - len(tail)
-    return [*head, _Moment(head[-1].at_s, f"… {left_out} more in the history"), *tail]
+    rest = [moment for moment in moments if not moment.is_vital]
+    room = max(2, most_lines - 1 - (len(moments) - len(rest)))
+    left_out = rest[room // 2 : len(rest) - (room - room // 2)]
+    if not left_out:
+        return moments
+    gap = _Moment(left_out[0].at_s, f"… {len(left_out)} more in the history")
+    return sorted([*(moment for moment in moments if moment not in left_out), gap], key=lambda moment: moment.at_s)

@@ -97,6 +97,7 @@ def test_an_agent_that_cannot_be_tried_is_red_and_says_so(tmp_path: Path) -> Non
         (("--scenario", "deaf"), "there is no trial 'deaf'"),
         (("--with", "INT"), "--with is about a wrapper"),
         (("--agent-allow", "helperd"), "--agent-allow takes a name and a reason"),
+        (("--agent-env", "NAME=value"), "--agent-env takes the name of a variable"),
         (("--", "wrap.sh"), "give one of the two"),
         (("--jobs", "0"), "--jobs must be at least 1"),
         (("--grace", "-1"), "grace must be a finite number"),

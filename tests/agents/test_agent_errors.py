@@ -11,7 +11,8 @@ import pytest
 
 from pytest_cancelcontract.adapters.words import BadCommand
 from pytest_cancelcontract.agents.profiles import PROFILES, agent_of
-from pytest_cancelcontract.agents.surroundings import Surroundings, is_kept_back
+from pytest_cancelcontract.agents.report import lines
+from pytest_cancelcontract.agents.surroundings import Surroundings, is_passed
 from pytest_cancelcontract.agents.tool import PLACEMENTS
 from pytest_cancelcontract.agents.trial import AgentNeverWorked, AgentNotStarted
 from pytest_cancelcontract.agents.trials import MOMENTS, TRIALS, UnknownTrial, select, trial, trial_of
@@ -54,23 +55,24 @@ def test_a_script_of_ones_own_runs_the_tool_where_it_says(tries: Try) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "GITHUB_TOKEN", "my_secret", "AWS_PROFILE", "CLAUDE_CODE_USE_BEDROCK", "DB_PASSWORD"],
+    ["ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "AWS_PROFILE", "DATABASE_URL", "PGPASS", "SSH_AUTH_SOCK", "HTTPS_PROXY", "NPM_CONFIG__AUTH"],
 )
 def test_the_users_keys_are_kept_back(name: str) -> None:
-    assert is_kept_back(name)
+    assert not is_passed(name)
 
 
-@pytest.mark.parametrize("name", ["PATH", "LANG", "HOME", "CANCELCONTRACT_COMMAND", "CANCELCONTRACT_PROVIDER", "GITHUB_SHA"])
+@pytest.mark.parametrize("name", ["PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "CANCELCONTRACT_PROVIDER"])
 def test_what_an_agent_needs_is_left(name: str) -> None:
-    assert not is_kept_back(name)
+    assert is_passed(name)
 
 
 def test_no_key_of_the_user_reaches_the_agent_or_the_history(tries: Try) -> None:
     """It prints its environment and ends, which is the error's text; so is all that it was given."""
     code = "import os; print(sorted(os.environ.items())); raise SystemExit(3)"
-    environment = {**os.environ, "ANTHROPIC_API_KEY": "sk-precious", "GH_TOKEN": "precious-2", "KEPT": "kept-3"}
+    environment = {**os.environ, "ANTHROPIC_API_KEY": "sk-precious", "DATABASE_URL": "pg://u:precious-2@db", "KEPT": "kept-3"}
+    agent = agent_of([sys.executable, "-c", code], origin="test").passing(["KEPT"])
     with pytest.raises(EndedBeforePress) as told:
-        tries(agent_of([sys.executable, "-c", code], origin="test"), "streaming-term", environment=environment)
+        tries(agent, "streaming-term", environment=environment)
     assert "kept-3" in str(told.value) and "precious" not in str(told.value)
 
 
@@ -86,6 +88,15 @@ def test_an_agent_has_folders_of_its_own(tmp_path: Path) -> None:
     left = made.left()
     assert left["home"] == {"files": 1, "names": [".agent"], "sockets": [], "locks": []}
     assert left["workspace"]["files"] == 0
+
+
+def test_an_agent_that_never_asked_is_said_to_have_asked_nothing(tries: Try) -> None:
+    idle = agent_of([sys.executable, "-c", "import time; time.sleep(60)"], origin="test")
+    result = tries(idle.passing(["TMUX"]), "spawn-term")
+    told = {check.clause: check.finding.observed for check in result.checks}
+    assert told["spend-stops"] == told["requests-closed"] == "the provider was never asked anything"
+    assert any("never asked the provider" in line for line in lines(result))
+    assert any(line.endswith("of your environment also TMUX") for line in lines(result))
 
 
 def test_what_lies_around_is_in_the_history(tries: Try) -> None:
@@ -113,6 +124,12 @@ def test_every_profile_is_found_by_its_id_and_has_its_places_filled() -> None:
 def test_a_long_name_is_allowed_as_the_process_table_has_it() -> None:
     allowed = agent_of("agent", origin="test").allowing({"a-helper-with-a-long-name": "why"}).allowed
     assert allowed == {"a-helper-with-a": "why"}
+
+
+@pytest.mark.parametrize(("name", "reason"), [("helperd", ""), ("helperd", "  "), ("", "why")])
+def test_a_helper_is_allowed_with_a_reason_only(name: str, reason: str) -> None:
+    with pytest.raises(BadCommand, match="needs a name and a reason"):
+        agent_of("agent", origin="test").allowing({name: reason})
 
 
 def test_an_unknown_brace_is_refused() -> None:

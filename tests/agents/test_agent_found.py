@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from pytest_cancelcontract.agents.verdict import allowed_lines
+from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.history import History, Observation
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table
@@ -115,6 +117,119 @@ def test_a_stranger_that_works_in_the_workspace_is_nobody_of_the_agents(tries: T
     finally:
         stranger.kill()
         stranger.communicate()
+
+
+SERVER = """
+import json, os, socket, subprocess, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind({socket!r})
+listening.listen()
+print("up", flush=True)
+talking, _ = listening.accept()
+environment = json.loads(talking.makefile().readline())
+asked_for = [sys.executable, "-c", {asked_for!r}]
+own = [sys.executable, "-c", {own!r}]
+for command, given in ((asked_for, environment), (own, None)):
+    subprocess.Popen(command, env=given, stdout=subprocess.PIPE).stdout.readline()
+talking.sendall(b"done\\n")
+sys.stdin.read()
+"""
+ASKS_SERVER = """
+import json, socket
+talking = socket.socket(socket.AF_UNIX)
+talking.connect({socket!r})
+talking.sendall(json.dumps(dict(os.environ)).encode() + b"\\n")
+talking.recv(9)
+"""
+
+
+def test_a_server_that_was_there_before_is_left_alone_with_all_of_its_session(tries: Try, tmp_path: Path) -> None:
+    """It starts something for the agent, with the agent's environment and in its own session, and something of its own as well."""
+    place = str(tmp_path / "server")
+    code = SERVER.format(socket=place, asked_for=SLEEPER.format(name="asked-for"), own=SLEEPER.format(name="servers-own"))
+    server = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert server.stdout is not None and server.stdout.readline() == "up\n"
+        result = tries(program(agent_with(tmp_path, ASKS_SERVER.format(socket=place))), "streaming-term")
+        found = held_as(result.history, "asked-for")
+        assert found is not None and found.data["by"] == "its environment" and found.data["sid"] == server.pid
+        assert server.poll() is None
+        assert survivors(result.history) == {"asked-for"}
+        assert held_as(result.history, "servers-own") is None
+        living = {one.comm for one in process_table.all_processes().values() if one.sid == server.pid and one.state not in "ZX"}
+        assert "servers-own" in living and "asked-for" not in living
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.communicate()
+
+
+BECOMES_ANOTHER = """
+import json, os, socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind({socket!r})
+listening.listen()
+print("up", flush=True)
+talking, _ = listening.accept()
+environment = json.loads(talking.makefile().readline())
+os.set_inheritable(talking.fileno(), True)
+program = "import os, sys, time; os.write(int(sys.argv[1]), b'done'); time.sleep(60)"
+os.execve(sys.executable, [sys.executable, "-c", program, str(talking.fileno())], environment)
+"""
+
+
+def test_a_server_that_was_there_before_is_not_ended_though_it_takes_the_stamp(tries: Try, tmp_path: Path) -> None:
+    """It goes on as another program, with the agent's environment; it was started before the agent all the same."""
+    place = str(tmp_path / "server")
+    code = BECOMES_ANOTHER.format(socket=place)
+    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert server.stdout is not None and server.stdout.readline() == "up\n"
+        result = tries(program(agent_with(tmp_path, ASKS_SERVER.format(socket=place))), "streaming-term")
+        assert b"CANCELCONTRACT_COMMAND=" in Path(f"/proc/{server.pid}/environ").read_bytes()
+        assert server.poll() is None and result.broken == ()
+    finally:
+        server.kill()
+        server.communicate()
+
+
+WRITER = """
+import os, pathlib, sys, time
+place = sys.argv[1]
+# Nothing tells whose it is: it is not the agent's child, nor in its session, and its environment is empty.
+watched = pathlib.Path(place)
+while not watched.exists():
+    time.sleep(0.01)
+pid = int(watched.read_text())
+while os.path.exists(f'/proc/{pid}') and open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[0] != 'Z':
+    time.sleep(0.005)
+time.sleep(0.1)
+open(open(place + '.workspace').read() + '/late.txt', 'w').write('late')
+time.sleep(60)
+"""
+
+
+def test_a_late_change_whose_writer_nobody_found_acquits_no_agent(tries: Try, tmp_path: Path) -> None:
+    place = tmp_path / "pid"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(place)], env={}, start_new_session=True)
+    try:
+        tell = (
+            f"open({str(place)!r} + '.workspace', 'w').write(os.getcwd())\n"
+            f"open({str(place)!r} + '.new', 'w').write(str(os.getpid()))\nos.rename({str(place)!r} + '.new', {str(place)!r})"
+        )
+        result = tries(program(agent_with(tmp_path, tell)), "streaming-term")
+        told = next(check.finding for check in result.checks if check.clause == "no-late-writes")
+        assert told.verdict is Verdict.INCONCLUSIVE
+        assert "late.txt changed after the handover" in told.observed
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+def test_a_helper_that_may_live_on_may_not_write_on(tries: Try) -> None:
+    result = tries(sample("leaves_its_tools").allowing({"agent-tool": "it may", "sh": "it waits for it"}), "tool-term")
+    assert result.broken == ("no-late-writes",)
 
 
 def test_an_allowed_helper_is_told_and_accuses_nobody(tries: Try, tmp_path: Path) -> None:

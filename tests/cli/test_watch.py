@@ -250,6 +250,7 @@ def test_a_command_is_started_and_followed_into_the_daemon_it_becomes(watch: Wat
     assert done.returncode == 1 and len(survivors) == 1, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -61,6 +61,7 @@ def test_a_run_shows_what_has_changed_since_an_earlier_report(old: Path, command
     limited.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_run_within_its_limits_passes_and_two_reports_count_by_their_median(
     pytester: pytest.Pytester, old: Path, run: Run, kept: list[str]
 ) -> None:

@@ -402,6 +402,7 @@ def _broken(verdicts: dict[str, Verdict]) -> set[str]:
     return {clause for clause, verdict in verdicts.items() if verdict is Verdict.BROKEN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("scenario", ["polite", "deaf"])
 def test_a_wrapper_that_ends_its_group_keeps_the_contract(backend: Backend, scenario: str, judged: Judged) -> None:

@@ -337,6 +337,7 @@ def local(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     del sys.modules["local_test"], sys.modules["team"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("couple", COUPLES)
 def test_there_is_one_copy_of_everything_in_a_host(couple: str, local: Any, bench: _Bench) -> None:
     fn, cancel = local.both[couple]()

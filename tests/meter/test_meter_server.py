@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import statistics
@@ -14,7 +15,7 @@ import pytest
 from pytest_cancelcontract.answers import Answer, Asked, Background, Failure, HeldUntilPressed, Script, Stream, Text, ToolCall
 from pytest_cancelcontract.recorder.meter import runner_answers
 from pytest_cancelcontract.recorder.meter.connection import AHEAD_AT_MOST, BODY_AT_MOST
-from tests.meter.provider import Client, Provider, Run
+from tests.meter.provider import WITHIN_S, Client, Provider, Run
 
 MESSAGES = "/v1/messages"
 RESPONSES = "/v1/responses"
@@ -365,6 +366,29 @@ def test_requests_on_the_side_take_nothing_from_the_script(provider: Provider) -
     assert run.summary()["requests"] == 2
 
 
+def test_once_a_tool_call_was_given_who_asks_without_tools_spends(provider: Provider) -> None:
+    """The script's last answer repeats, and it is a tool call: what is left of the run gets a word each time, and that is counted."""
+    run = provider.open(ToolCall("ls"))
+    client = provider.client()
+    for tools in ([], BASH, [], []):
+        post(client, run, tools=tools)
+        client.answer()
+    run.wait("ended", 4)
+    assert [one.data["side"] for one in run.of("request")] == [True, False, False, False]
+    assert [one.data["tokens"] > 0 for one in run.of("ended")] == [True] * 4
+    assert run.summary()["requests"] == 3
+
+
+def test_a_word_takes_no_tool_call_from_the_script(provider: Provider) -> None:
+    run = provider.open(ToolCall("one"), ToolCall("two"), Text("end"))
+    client = provider.client()
+    said = []
+    for tools in (BASH, [], BASH):
+        post(client, run, tools=tools)
+        said.append(client.json()["content"][-1])
+    assert [one.get("input", {}).get("command") for one in said] == ["one", None, "two"]
+
+
 def test_a_script_is_told_what_is_asked(provider: Provider) -> None:
     told: list[Asked] = []
 
@@ -394,7 +418,8 @@ def test_a_script_that_fails_is_told_to_the_client_and_noted(provider: Provider)
     status, _, body = client.answer()
     assert status == 500 and b"LookupError: no answer for m" in body
     assert run.wait("refused")[0].data["status"] == 500
-    assert run.summary()["requests"] == 0
+    assert run.summary()["requests"] == 1
+    assert run.account.previous == 0, "no answer was taken"
 
 
 def test_a_tool_call_that_no_tool_can_do_is_refused_and_stays_the_next_answer(provider: Provider) -> None:
@@ -418,6 +443,50 @@ def test_a_connection_is_kept_for_the_next_request(provider: Provider) -> None:
         assert client.json()["content"][0]["text"] == words
     post(client, run, headers="connection: close\r\n")
     assert b"two" in client.rest()
+
+
+def test_a_request_on_a_kept_connection_waits_for_no_acknowledgement(provider: Provider) -> None:
+    """Else each takes as long as the client's kernel waits before it acknowledges the head, 40 ms and more."""
+    run = provider.open(Text("one"))
+    client = provider.client()
+    took = []
+    for _ in range(30):
+        began_s = time.monotonic()
+        post(client, run)
+        client.answer()
+        took.append(time.monotonic() - began_s)
+    assert statistics.median(took[10:]) < 0.02
+
+
+@pytest.mark.parametrize(("key", "status"), [("nobody", 404), ("shut", 410)])
+def test_a_head_for_an_account_that_is_not_open_gets_no_content(provider: Provider, key: str, status: int) -> None:
+    run = provider.open(Text(), key="shut")
+    run.shut()
+    client = provider.client()
+    client.ask(f"/{key}/", method="HEAD")
+    head, _, body = client.rest().partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()) and body == b""
+    # The fixture looks whether anything went wrong in the loop.
+
+
+def test_an_answer_of_millions_of_tokens_in_one_piece_holds_up_nobody(provider: Provider) -> None:
+    run = provider.open(Stream(10_000_000, 1e9))
+    client = provider.client()
+    latest_s = 0.0
+
+    async def watch() -> None:
+        nonlocal latest_s
+        while not run.of("ended"):
+            before_s = time.monotonic()
+            await asyncio.sleep(0)
+            latest_s = max(latest_s, time.monotonic() - before_s)
+
+    watching = asyncio.run_coroutine_threadsafe(watch(), provider.loop)
+    post(client, run)
+    assert client.json()["usage"]["output_tokens"] == 10_000_000
+    watching.result(WITHIN_S)
+    assert run.of("ended")[0].data["tokens"] == run.summary()["tokens"] == 10_000_000
+    assert latest_s < 0.2, "all of the words take 2 s"
 
 
 def test_many_requests_in_one_piece_are_answered_in_order(provider: Provider) -> None:
@@ -506,6 +575,42 @@ def test_nonsense_is_refused_and_the_next_client_is_served(provider: Provider, r
     assert other.answer()[0] == 200
     run.wait("ended")
     assert [one.data["status"] for one in run.of("refused")] == ([status] if is_noted else [])
+    assert run.summary()["requests"] == len(run.of("request", side=False))
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "wire", "side"),
+    [
+        pytest.param("/v1/embeddings", "", b"{}", "other", False, id="a call that costs"),
+        pytest.param("/v1beta/models/x:embedContent", "", b"{}", "other", False, id="another one"),
+        pytest.param("/api/event_logging/batch", "", b"{}", "other", True, id="telemetry"),
+        pytest.param(MESSAGES, "content-encoding: gzip\r\n", b"{}", "anthropic", False, id="compressed"),
+        pytest.param(MESSAGES, "", b"{", "anthropic", False, id="malformed"),
+        pytest.param(f"{MESSAGES}/count_tokens", "", b"{", "anthropic", True, id="a count"),
+        pytest.param(f"{RESPONSES}/resp_9/cancel", "", b"{}", "openai-responses", True, id="a cancel of nothing"),
+    ],
+)
+def test_what_is_refused_was_asked_all_the_same(provider: Provider, path: str, headers: str, body: bytes, wire: str, side: bool) -> None:
+    run = provider.open(Text("first"), Text("second"))
+    for number in (1, 2):
+        client = provider.client()
+        client.ask(f"/{run.key}{path}", body, headers=f"x-attempt: a-1\r\n{headers}")
+        status, _, _ = client.answer()
+        assert run.wait("ended", number)[-1].data == {"request": f"r{number}", "status": status, "tokens": 0}
+    asked = run.of("request")
+    assert [(one.data["wire"], one.data["path"], one.data["side"], one.data["attempt"]) for one in asked] == [(wire, path, side, "a-1")] * 2
+    assert run.summary() == {"requests": 0 if side else 2, "tokens": 0, "open": [], "disconnected": 0}
+    client = provider.client()
+    post(client, run)
+    assert client.json()["content"][0]["text"] == "first", "the script waits"
+
+
+def test_a_broken_head_of_a_chunk_was_asked_too(provider: Provider) -> None:
+    run = provider.open(Text())
+    client = provider.client()
+    client.send(f"POST /{run.key}{MESSAGES} HTTP/1.1\r\nhost: m\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n".encode())
+    client.rest()
+    assert run.kinds() == ["request", "refused", "ended"]
     assert run.summary()["requests"] == 1
 
 
@@ -561,7 +666,7 @@ def test_a_unix_socket_is_served_too(provider: Provider, kind: str, tmp_path_fac
 
 
 def test_a_shut_account_drops_what_is_open_and_is_silent(provider: Provider) -> None:
-    """The streaming, the waiting, the held, the one in the background, and the connection that only was used."""
+    """The streaming, the waiting, the held, the one in the background; a connection that only was used brings its next client a 410."""
     answers: dict[str, Answer] = {"stream": ENDLESS, "held": HeldUntilPressed(), "back": Background(1_000_000, 50.0), "once": Text()}
     run = provider.open(choose=lambda asked: answers[asked.model])
     other = provider.open(ENDLESS)
@@ -578,16 +683,35 @@ def test_a_shut_account_drops_what_is_open_and_is_silent(provider: Provider) -> 
     other.wait("tokens", 2)
     run.shut()
     noted = len(run.notes)
-    for client in clients:
+    for client in clients[:3]:
         client.rest()
-    late = provider.client()
-    post(late, run)
-    status, _, _ = late.answer()
-    assert status == 410
+    for late in (clients[4], provider.client()):
+        post(late, run)
+        assert late.answer()[0] == 410
     other.wait("tokens", len(other.of("tokens")) + 4)
     assert len(run.notes) == noted
     with pytest.raises(ValueError, match="not used before"):
         provider.open(Text(), key=run.key)
+
+
+def test_a_gateways_connection_outlives_the_account_that_it_carried_before(provider: Provider) -> None:
+    """One kept connection for two runs: the end of the first must not cut what the second has open on it."""
+    first, second = provider.open(Text("one")), provider.open(Stream(20, 40.0))
+    gateway = provider.client()
+    post(gateway, first)
+    gateway.answer()
+    first.wait("ended")
+    post(gateway, second, stream=True)
+    second.wait("tokens", 2)
+    first.shut()
+    assert gateway.answer()[2].count(b"text_delta") == 20
+    assert second.wait("ended")[0].data["tokens"] == 20
+    # And the other way round: what it carries now is cut with its own account.
+    third = provider.open(ENDLESS)
+    post(gateway, third, stream=True)
+    third.wait("tokens", 2)
+    third.shut()
+    assert b"message_stop" not in gateway.rest()
 
 
 def test_a_closed_meter_leaves_neither_task_nor_socket(provider: Provider) -> None:

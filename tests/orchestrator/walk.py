@@ -1,6 +1,6 @@
 """The orchestrator keeps every clause in every scenario, and each half measure breaks its own; as often as is asked for, and under load.
 
-Run by ``make test`` once, and by ``make walk-orchestrator TIMES=20`` again and again with the cores overloaded.
+Run by ``make test-all`` once, and by ``make walk-orchestrator TIMES=20`` again and again with the cores overloaded.
 """
 
 from __future__ import annotations

@@ -22,7 +22,11 @@ def head(annotation: str) -> str:
     return annotation.removeprefix("::").partition("::")[0]
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "2"), ("-q", "-q"), ("--no-summary",), ("-p", "no:terminal")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [(), *(pytest.param(words, marks=pytest.mark.slow) for words in [("-n", "2"), ("-q", "-q"), ("--no-summary",), ("-p", "no:terminal")])],
+    ids=lambda words: " ".join(words) or "alone",
+)
 def test_a_broken_wrapper_is_one_annotation_at_the_marker_and_a_step_summary(
     pytester: pytest.Pytester, team: Team, on_github: OnGitHub, words: tuple[str, ...]
 ) -> None:
@@ -83,6 +87,7 @@ def test_paths_are_those_of_the_repository_and_not_of_the_folder_that_pytest_run
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tests", "line", "title", "says"),
     [
@@ -131,7 +136,6 @@ class TestThem:
 def cancel_adapter():
     raise OSError("100% full, and\\nno more")
 
-@pytest.mark.slow
 @pytest.mark.cancel_contract(scenarios=["polite"])
 def test_it(cancel_contract, cancel_adapter):
     cancel_contract.check(cancel_adapter)

@@ -126,6 +126,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", CASES.values(), ids=CASES)
 def test_the_line_of_the_nearest_marker(pytester: pytest.Pytester, source: str) -> None:
     items = [item for item in pytester.getitems(source) if "cancel_contract" in getattr(item, "fixturenames", ())]

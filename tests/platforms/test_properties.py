@@ -40,6 +40,7 @@ def test_a_second_drill_of_a_test_has_names_of_its_own() -> None:
     assert values[2].startswith("a\\x1b\\ud800 xxx") and len(values[2]) == 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-n", "2"), ("-o", "junit_family=xunit1")], ids=["xunit2", "two workers", "xunit1"])
 def test_the_file_has_the_properties_of_each_test(pytester: pytest.Pytester, team: Team, run: Run, words: tuple[str, ...]) -> None:
     team(BROKEN_TEST + "\n\ndef test_other():\n    pass\n")

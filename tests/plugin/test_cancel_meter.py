@@ -114,3 +114,21 @@ def test_each_test_has_a_provider_of_its_own_and_it_ends_with_the_test(pytester:
     """
     )
     run().assert_outcomes(passed=2)
+
+
+def test_a_test_may_close_it_itself_and_what_was_refused_is_listed(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(
+        CLIENT
+        + """
+    def test_it(cancel_meter):
+        with pytest.raises(urllib.error.HTTPError) as told:
+            urllib.request.urlopen(f"{cancel_meter.openai_url}/embeddings", b"{}", timeout=20)
+        told.value.close()
+        cancel_meter.until(requests=1)
+        (one,) = cancel_meter.requests
+        assert (one.path, one.wire, one.is_side, one.ending, one.status, one.tokens) == ("/v1/embeddings", "other", False, "ended", 404, 0)
+        cancel_meter.close()
+        cancel_meter.close()
+    """
+    )
+    run().assert_outcomes(passed=1)

@@ -193,6 +193,7 @@ def test_an_async_test_awaits_acheck_while_its_loop_goes_on(team: Any, run: Run)
     run(*FAST).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_an_async_test_awaits_acheck_on_either_loop_of_anyio(team: Any, run: Run) -> None:
     pytest.importorskip("anyio.pytest_plugin")
     team(

@@ -128,6 +128,7 @@ def test_a_host_that_is_killed_may_be_expected_in_any_scenario(pytester: pytest.
     result.stdout.no_fnmatch_line("*though expected to be broken*")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("team")
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
 def test_hosted_wrappers_that_keep_the_contract_are_kept(mode: str, run: Run) -> None:
@@ -211,6 +212,7 @@ CHECKS = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
 def test_drills_of_a_shared_hosted_adapter_overlap(mode: str, pytester: pytest.Pytester, run: Run) -> None:
     pytester.makeconftest(SHARED)

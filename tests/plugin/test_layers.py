@@ -77,6 +77,7 @@ def test_a_platform_that_ends_what_its_wrapper_leaves_is_kept(run: Run, words: C
     _drill(run, words("above.py 0.3 {time_limit}"), "wrapper-killed", "wrapper-frozen", "never-cancelled").assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 def test_a_limit_that_lives_in_the_wrapper_dies_with_it(run: Run, words: Callable[..., str]) -> None:
     result = _drill(run, words("without.py 0.3", wrapper="{time_limit}"), "wrapper-killed", "never-cancelled")
     result.assert_outcomes(failed=1, passed=1)

@@ -167,6 +167,7 @@ def test_one_drill_at_a_time_is_one(team: Any, run: Run) -> None:
 # ---------------------------------------------------------------------- what is run, and what not
 
 
+@pytest.mark.slow
 def test_only_selected_tests_are_drilled_and_last_failed_and_failed_first_work(
     team: Any, pytester: pytest.Pytester, broken: list[str]
 ) -> None:
@@ -385,6 +386,7 @@ MARKED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-n2",)], ids=["alone", "-n2"])
 def test_parameters_classes_and_marks_work_together(team: Any, run: Run, words: tuple[str, ...]) -> None:
     team(MARKED)
@@ -414,6 +416,7 @@ def test_parameters_classes_and_marks_work_together(team: Any, run: Run, words: 
 # ---------------------------------------------------------------------- whose adapter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scope", "starts"),
     [("function", [1] * 6), ("class", [3, 3]), ("module", [6]), ("session", [6])],
@@ -463,6 +466,7 @@ def test_each_test_gets_the_drill_of_its_own_adapter_and_no_other_is_run(team: A
 # ---------------------------------------------------------------------- whose world
 
 
+@pytest.mark.slow
 def test_a_drill_runs_in_the_world_of_its_own_test_and_of_no_other(
     team: Any, pytester: pytest.Pytester, run: Run, kept: list[str], broken: list[str]
 ) -> None:
@@ -645,6 +649,7 @@ NONE_PAST_IT = ["test_first test_second", "test_second", "test_it", "test_last"]
         ),
     ],
 )
+@pytest.mark.slow
 def test_only_directly_following_tests_without_fixtures_of_their_own_start_ahead(
     pytester: pytest.Pytester, run: Run, between: str, expected: list[str]
 ) -> None:
@@ -663,6 +668,7 @@ FOR_ALL = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "scope", "follows"),
     [
@@ -705,6 +711,7 @@ def test_what_plugins_do_for_the_whole_session_keeps_nothing_from_starting_ahead
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_modules_own_ground_ends_what_may_start_ahead(pytester: pytest.Pytester, run: Run, one: str, other: str, expected: str) -> None:
     pytester.makeconftest(CONFTEST)
     # Before the tests of its module: what is used there is up when they come.

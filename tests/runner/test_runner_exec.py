@@ -272,6 +272,7 @@ def test_respawners_die_with_the_recorder(start: Start, stand_in: StandIn) -> No
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["running", "stopped"])
 def test_the_lifetime_is_armed_again_after_exec(is_stopped: bool, start: Start, stand_in: StandIn) -> None:
     began_s = time.monotonic()

@@ -211,6 +211,7 @@ def test_a_frozen_worker_is_silent_until_it_is_thawed(working: Working, make_ada
     working(make_adapter("kept", heartbeat_timeout=30.0), body)
 
 
+@pytest.mark.slow
 def test_a_worker_that_ended_is_started_again_where_a_supervisor_would(working: Working, make_adapter: MakeAdapter) -> None:
     """The server gives the task to the new one, once the heartbeats of the old one have been missed for long enough."""
 

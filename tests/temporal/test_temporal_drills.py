@@ -141,6 +141,7 @@ def result_of(
         time.sleep(0.01)  # polls to a deadline: there is no event for "nobody carries the stamp"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_activity_gets_exactly_these_verdicts(cell: Cell, result_of: Callable[[Cell], DrillResult]) -> None:
     result = result_of(cell)

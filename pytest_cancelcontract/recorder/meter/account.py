@@ -45,12 +45,16 @@ class Account:
         self._held: list[Work] = []
         self._number = 0
         self._main = 0
+        self._taken = 0
         self._tokens = 0
         self._disconnected = 0
         self._is_pressed = False
         self.is_shut = False
+        self.has_called = False
+        """A tool call was given: the run is at work."""
         self.jobs: dict[str, Job] = {}
         self.connections: set[Closable] = set()
+        """Those that carry a request of this account now; a gateway's connection carries others' before and after it."""
 
     # --- For the recorder ---------------------------------------------------------------------------------------------
 
@@ -80,18 +84,19 @@ class Account:
 
     @property
     def previous(self) -> int:
-        """How many main requests there were."""
-        return self._main
+        """How many requests took an answer of the script; those that were refused, or got a mere word, did not."""
+        return self._taken
 
     def choose(self, asked: Asked) -> tuple[Answer, bool]:
         """The answer to a main request, and whether it is held back; ``asked`` becomes a main request by :meth:`begin` only."""
         answer = self._choose(asked)
         return (answer.then, not self._is_pressed) if isinstance(answer, HeldUntilPressed) else (answer, False)
 
-    def begin(self, at_s: float, tokens: int, per_s: float | None, *, side: bool, **data: Any) -> Work:
-        """A request was asked; its work is to be started, or held."""
+    def begin(self, at_s: float, tokens: int, per_s: float | None, *, side: bool, takes: bool = False, **data: Any) -> Work:
+        """A request was asked; its work is to be started, or held. ``takes`` says that its answer is the script's next one."""
         self._number += 1
         self._main += not side
+        self._taken += takes
         work = Work(self._loop, self, f"r{self._number}", tokens, per_s)
         self._open[work.request] = work
         self._say("request", at_s, request=work.request, side=side, **data)
@@ -101,12 +106,16 @@ class Account:
         """Start it once cancel was pressed."""
         self._held.append(work)
 
-    def refuse(self, path: str, why: str, status: int) -> None:
-        """A request that was refused, with a path that holds no key."""
-        self._say("refused", time.monotonic(), path=path, why=why, status=status)
+    def refuse(self, at_s: float, why: str, status: int, *, side: bool, **data: Any) -> None:
+        """A request that was refused, with a path that holds no key: it was asked all the same, and is told as a request that is over."""
+        work = self.begin(at_s, 0, None, side=side, refused=True, **data)
+        now = time.monotonic()
+        self._say("refused", now, request=work.request, path=data["path"], why=why, status=status)
+        work.drop()
+        self.over(work, "ended", now, status=status, tokens=0)
 
     def shut(self) -> None:
-        """Nothing is noted any more; what is open is dropped, and its connections are closed."""
+        """Nothing is noted any more; what is open is dropped, and the connections that wait for it are closed."""
         self.is_shut = True
         for work in self._open.values():
             work.drop()

@@ -6,16 +6,19 @@ Of headers and body nothing outlives the request but what :mod:`.wires` takes fr
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import time
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import h11
 
 from pytest_cancelcontract.recorder.meter.account import Account
 from pytest_cancelcontract.recorder.meter.delivery import Headers
-from pytest_cancelcontract.recorder.meter.routes import Target
-from pytest_cancelcontract.recorder.meter.wires.wire import NAME_AT_MOST
+from pytest_cancelcontract.recorder.meter.routes import Target, is_aside, route
+from pytest_cancelcontract.recorder.meter.wires.wire import NAME_AT_MOST, Request
 from pytest_cancelcontract.recorder.meter.work import Work
 
 HEAD_AT_MOST = 128 * 1024
@@ -46,6 +49,18 @@ class Head:
         )
         return cls(request.method.decode("ascii"), Target.parse(request.target), attempt, role, encoding.strip().lower())
 
+    def facts(self, wire: str, request: Request) -> dict[str, Any]:
+        """What a note tells of the request."""
+        return {
+            "wire": wire,
+            "path": self.target.shown(),
+            "model": request.model,
+            "stream": request.stream,
+            "background": request.background,
+            "attempt": self.attempt,
+            "role": self.role,
+        }
+
 
 class Clerk(Protocol):
     """Who answers what a connection reads."""
@@ -75,7 +90,8 @@ class Connection(asyncio.Protocol):
         self._body = bytearray()
         self.is_blocked = False
         self.work: Work | None = None
-        self.accounts: set[Account] = set()
+        self._account: Account | None = None
+        self._takes_body = True
 
     # --- From the loop ------------------------------------------------------------------------------------------------
 
@@ -84,6 +100,11 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         # No buffer of our own: blocked means that the kernel's is full, and an answer is over when the kernel has all of it.
         self._transport.set_write_buffer_limits(high=0)
+        link = self._transport.get_extra_info("socket")
+        if link.family in (socket.AF_INET, socket.AF_INET6):
+            # The loop does it only for sockets that name their protocol, which an accepted one need not do.
+            with contextlib.suppress(OSError):  # it was reset before it was accepted
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._clerk.connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -114,6 +135,11 @@ class Connection(asyncio.Protocol):
 
     # --- For an answer ------------------------------------------------------------------------------------------------
 
+    def carry(self, account: Account) -> None:
+        """The request that is answered now is this account's."""
+        self._account = account
+        account.connections.add(self)
+
     def begin(self, status: int, headers: Headers) -> None:
         """Send the head of an answer."""
         self._send(h11.Response(status_code=status, headers=[*headers], reason=_REASONS.get(status, "Scripted")))
@@ -130,6 +156,7 @@ class Connection(asyncio.Protocol):
     def release(self) -> None:
         """The answer is over; the next request, if any, is read in a later turn of the loop."""
         self.work = None
+        self._put_down()
         if self._transport is not None:
             self._loop.call_soon(self._next)
 
@@ -137,8 +164,9 @@ class Connection(asyncio.Protocol):
         """Answer with an error at once, and close: what the client would send next may be the rest of nonsense."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.begin(status, [*headers, ("content-length", str(len(body))), ("connection", "close")])
-            self.write(body)
+            self.write(body if self._takes_body else b"")
             self.end()
+        self._put_down()
         if self._transport is not None:
             self._transport.close()
 
@@ -161,6 +189,12 @@ class Connection(asyncio.Protocol):
         work, self.work = self.work, None
         if work is not None:
             work.disconnect()
+        self._put_down()
+
+    def _put_down(self) -> None:
+        if self._account is not None:
+            self._account.connections.discard(self)
+            self._account = None
 
     def _next(self) -> None:
         if self._transport is None:
@@ -192,6 +226,7 @@ class Connection(asyncio.Protocol):
                 return
             if isinstance(event, h11.Request):
                 self._head = Head.of(event)
+                self._takes_body = event.method != b"HEAD"
             elif isinstance(event, h11.Data):
                 self._body += event.data
                 if len(self._body) > BODY_AT_MOST:
@@ -212,5 +247,8 @@ class Connection(asyncio.Protocol):
         head, self._head, self._body = self._head, None, bytearray()
         account = self._clerk.account_of(head) if head else None
         if account is not None and head is not None:
-            account.refuse(head.target.shown(), why, status)
+            found = route(head.method, head.target)
+            wire = found.wire.name if found and found.wire else "other"
+            side = is_aside(head.method, head.target, found)
+            account.refuse(time.monotonic(), why, status, side=side, **head.facts(wire, Request()))
         self.refuse(status, [("content-type", "text/plain; charset=utf-8")], f"{why}\n".encode())

@@ -6,6 +6,8 @@ import re
 from typing import Protocol
 
 _MADE_UP = tuple(f"{word} " for word in ("slow", "words", "of", "no", "meaning", "come", "one", "by", "one", "until", "all", "is", "said,"))
+TEXT_AT_MOST = 20_000
+"""Made-up words that are written out in one piece: more of them would hold up every other answer for as long."""
 _NUMBER_EVERY = 4
 """So often a word's number stands in its place: an agent that sees the same words again and again takes it for a loop, and stops."""
 
@@ -59,5 +61,5 @@ class MadeUp:
         return f"{index} " if index % _NUMBER_EVERY == _NUMBER_EVERY - 1 else _MADE_UP[index % len(_MADE_UP)]
 
     def text(self) -> str:
-        """All of them."""
-        return "".join(self[index] for index in range(self._count))
+        """All of them, or the first :data:`TEXT_AT_MOST`."""
+        return "".join(self[index] for index in range(min(self._count, TEXT_AT_MOST)))

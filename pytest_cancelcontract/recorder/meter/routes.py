@@ -75,6 +75,11 @@ def route(method: str, target: Target) -> Route | None:
     return None
 
 
+def is_aside(method: str, target: Target, found: Route | None) -> bool:
+    """Whether a request is the client's housekeeping. A call that is not answered here may well be one that costs: embeddings, pictures."""
+    return found.act != "generate" if found else method != "POST" or not _VERSION.match(target.path)
+
+
 def _of_response(path: str, act: Literal["poll", "cancel"]) -> Route | None:
     found = _RESPONSE.match(path)
     if found is None or bool(found[2]) != (act == "cancel"):

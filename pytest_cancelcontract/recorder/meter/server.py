@@ -19,7 +19,7 @@ from pytest_cancelcontract.recorder.meter.account import Account, Choose, Job, N
 from pytest_cancelcontract.recorder.meter.connection import Connection, Head
 from pytest_cancelcontract.recorder.meter.delivery import Headers, Streamed, Whole
 from pytest_cancelcontract.recorder.meter.pieces import MadeUp, Pieces, Words
-from pytest_cancelcontract.recorder.meter.routes import Route, route
+from pytest_cancelcontract.recorder.meter.routes import Route, is_aside, route
 from pytest_cancelcontract.recorder.meter.wires import openai_responses
 from pytest_cancelcontract.recorder.meter.wires.wire import BadRequest, Reply, Request, Wire, compact
 from pytest_cancelcontract.recorder.meter.work import Work
@@ -102,9 +102,6 @@ class Meter:
     def left(self, connection: Connection) -> None:
         """A connection is closed."""
         self._connections.discard(connection)
-        for account in connection.accounts:
-            account.connections.discard(connection)
-        connection.accounts.clear()
 
     def account_of(self, head: Head) -> Account | None:
         """Whose request it is."""
@@ -118,8 +115,7 @@ class Meter:
             why = "this account is closed" if is_shut else "no such account: the first segment of the path is not known here"
             connection.refuse(410 if is_shut else 404, JSON, _plain_failure(why))
             return
-        account.connections.add(connection)
-        connection.accounts.add(account)
+        connection.carry(account)
         asking = _Asking(connection, account, head, body, time.monotonic())
         try:
             asking.answer()
@@ -159,14 +155,15 @@ class _Asking:
 
     def refuse(self, status: int, why: str) -> None:
         """Answer with an error that is noted, in the form of the format that was asked in."""
-        self._account.refuse(self._head.target.shown(), why, status)
         wire = self._route.wire if self._route else None
+        side = is_aside(self._head.method, self._head.target, self._route)
+        self._account.refuse(self._at_s, why, status, side=side, **self._head.facts(wire.name if wire else "other", Request()))
         self._connection.refuse(status, JSON, wire.failure(status, why, None) if wire else _plain_failure(why))
 
     # --- Requests on the side -----------------------------------------------------------------------------------------
 
     def _aside(self, wire: str, body: bytes, headers: Headers = JSON, status: int = 200) -> None:
-        work = self._account.begin(self._at_s, 0, None, side=True, **self._facts(wire, Request()))
+        work = self._account.begin(self._at_s, 0, None, side=True, **self._head.facts(wire, Request()))
         self._deliver(work, Whole(self._connection, status, self._named(work, headers), lambda: body))
 
     def _of_job(self, found: Route) -> None:
@@ -195,16 +192,20 @@ class _Asking:
             previous=self._account.previous,
         )
         answer, is_held = self._account.choose(asked)
-        is_side = _is_aside(asked, answer)
-        answer, is_held = (ASIDE, False) if is_side else (answer, is_held)
+        # A request without tools where a tool call is next: a title or a summary, which must not eat the script.
+        is_word = isinstance(answer, ToolCall) and not asked.offers_tools
+        answer, is_held = (ASIDE, False) if is_word else (answer, is_held)
+        # Housekeeping comes first. Who asks so once the run is at work may be what was left of it, and spends.
+        is_side = is_word and not self._account.has_called
         if isinstance(answer, Background) and not request.background:
             raise BadRequest("the script answers with background work, which only OpenAI responses with background=true can be")
         if request.background and stream:
             raise BadRequest("a background response is not streamed here: poll it")
         reply = self._reply(answer, request, model)
         per_s = answer.tokens_per_s if isinstance(answer, (Text, Stream, Background)) else None
-        facts = self._facts(wire.name, request) | {"model": model, "stream": stream}
-        work = self._account.begin(self._at_s, reply.tokens, per_s, side=is_side, **facts)
+        facts = self._head.facts(wire.name, request) | {"model": model, "stream": stream}
+        work = self._account.begin(self._at_s, reply.tokens, per_s, side=is_side, takes=not is_word, **facts)
+        self._account.has_called |= isinstance(answer, ToolCall)
         if isinstance(answer, Failure):
             self._deliver(work, self._failure(work, wire, answer), is_held)
         elif request.background:
@@ -276,28 +277,12 @@ class _Asking:
             is_array=self._route is not None and self._route.is_array,
         )
 
-    def _facts(self, wire: str, request: Request) -> dict[str, Any]:
-        return {
-            "wire": wire,
-            "path": self._head.target.shown(),
-            "model": request.model,
-            "stream": request.stream,
-            "background": request.background,
-            "attempt": self._head.attempt,
-            "role": self._head.role,
-        }
-
     def _input_tokens(self) -> int:
         return max(1, len(self._body) // BYTES_A_TOKEN)
 
     def _named(self, work: Work, headers: Headers) -> Headers:
         """With the request's id, in both of the vendors' headers for it."""
         return [*headers, ("request-id", work.request), ("x-request-id", work.request)]
-
-
-def _is_aside(asked: Asked, answer: Answer) -> bool:
-    """A request without tools where a tool call is next: a title or a summary, which must not eat the script."""
-    return isinstance(answer, ToolCall) and not asked.offers_tools
 
 
 def _pieces(answer: Answer) -> Pieces:

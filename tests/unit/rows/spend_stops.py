@@ -11,6 +11,7 @@ from tests.unit.builders import (
     meter_look,
     plus,
     request,
+    saw,
     says,
     story,
     terms,
@@ -68,6 +69,19 @@ ROWS = (
     Row("late by more than the machine was is broken", booked(plus(story(end=4.0, late=0.3), STREAM, tokens(1.9, "s1"))), BROKEN),
     Row("a run beside it may spend", booked(plus(LONG, *OTHERS)), KEPT),
     Row("a question of the client's own is no spending", booked(plus(LONG, request(3.0, "q1", side=True))), KEPT),
+    Row(
+        "a request that is refused is one all the same",
+        booked(
+            plus(
+                LONG,
+                request(3.0, "e1", wire="other", refused=True),
+                saw("meter", "refused", 3.0, request="e1", status=404),
+                closed(3.0, "e1"),
+            )
+        ),
+        BROKEN,
+        says=["0 tokens and 1 new request after the handover"],
+    ),
     Row("never seen to spend proves nothing", without(GONE, "meter"), INCONCLUSIVE, says=["never seen to spend"]),
     Row("a provider that is not reached proves nothing", UNREACHED, INCONCLUSIVE, says=["no answer: refused"]),
     Row(
