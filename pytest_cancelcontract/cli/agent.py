@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -129,6 +130,7 @@ def _read(options: argparse.Namespace, command: Sequence[str]) -> _Wanted:
     _refuse_a_wrappers(options)
     settings, origins = folder_settings(Path.cwd())
     try:
+        _refuse_an_unknown_name(options.agent)
         agent = agent_of(options.agent, origin="--agent").allowing(_allowed(options.agent_allow)).passing(_names(options.agent_env))
         chosen = select(options.cancel_scenario or ())
     except (BadCommand, UnknownTrial) as error:
@@ -154,6 +156,15 @@ def _refuse_a_wrappers(options: argparse.Namespace) -> None:
     for row in OPTIONS:
         if getattr(options, row.key, None) is not None and row.key not in _TAKEN:
             raise BadUse(f"{flag(row)} is about a wrapper, and --agent tries an agent's own command line")
+
+
+def _refuse_an_unknown_name(given: str) -> None:
+    """A single word is a profile, or a program that is there; anything else would fail in every trial alike."""
+    from pytest_cancelcontract.agents.profiles import PROFILES
+
+    is_name = not any(mark in given for mark in " /{\t")
+    if is_name and all(given != one.id for one in PROFILES) and shutil.which(given) is None:
+        raise BadUse(f"{given!r} from --agent is no profile and no program here; the profiles are {', '.join(one.id for one in PROFILES)}")
 
 
 def _allowed(words: Sequence[str]) -> dict[str, str]:

@@ -102,6 +102,7 @@ def test_an_agent_that_cannot_be_tried_is_red_and_says_so(tmp_path: Path) -> Non
         (("--jobs", "0"), "--jobs must be at least 1"),
         (("--grace", "-1"), "grace must be a finite number"),
         (("-k", "nothing"), "no trial is left"),
+        (("--agent", "no-such-agent"), "'no-such-agent' from --agent is no profile and no program here; the profiles are claude-code, "),
         (("--report", "r.txt"), "got 'r.txt' from --report"),
     ],
 )
