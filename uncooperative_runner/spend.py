@@ -67,7 +67,10 @@ class Spender:
         """Close the request that is open."""
         if (connection := self._open) is not None:
             self._open = None
-            connection.shutdown(socket.SHUT_RDWR)
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the provider, or a gateway before it, has cut it
             connection.close()
 
     def cancel_background(self) -> None:

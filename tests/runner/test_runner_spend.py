@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 
@@ -145,6 +146,17 @@ class Proxy:
                 other.sendall(data)
             other.shutdown(socket.SHUT_WR)
 
+    def cut(self) -> None:
+        """Reset every connection, as the end of a gateway that has unread bytes does: no farewell, and nothing to shut down."""
+        for end in self._ends:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RD)  # wakes the thread that reads it; a reset is sent by the close alone
+        for thread in self._threads[1:]:
+            thread.join()
+        for end in self._ends:
+            end.close()
+
     def close(self) -> None:
         """Take no more, and hang up on everybody."""
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -164,6 +176,16 @@ def proxy(provider: Provider) -> Iterator[Proxy]:
     one = Proxy(provider.port)
     yield one
     one.close()
+
+
+def test_a_request_that_a_gateway_has_cut_keeps_nobody_from_ending_the_step(start: Start, paid: StandIn, book: Run, proxy: Proxy) -> None:
+    process = start("keeps-spending", to=paid, env={PROVIDER: f"http://127.0.0.1:{proxy.port}/{TOKEN}"})
+    paid.until("working")
+    book.wait("request", model="uncooperative/held")
+    proxy.cut()
+    process.terminate()
+    paid.until("step-ended")
+    assert process.poll() is None and not paid.all("unarmed")
 
 
 @pytest.mark.parametrize("key", [TOKEN, "n" * len(TOKEN)])
