@@ -320,16 +320,16 @@ class Member:
             return
         self.is_cleaning_up = answer != "clean up for ever"
         self.say("cleanup-started")
+        if answer == "clean up for ever":
+            return
         if answer == "cancel the background request, then end":
             time.sleep(CANCELS_AT * self.options.cleanup_s)
             if self.spender:
                 self.spender.cancel_background()
-            self.say("cleanup-finished")
-            self.leave(status, f"cancelled its background request after {by}")
-        if answer == "clean up, then end":
+        else:
             time.sleep(self.options.cleanup_s)
-            self.say("cleanup-finished")
-            self.leave(status, f"cleaned up after {by}")
+        self.say("cleanup-finished")
+        self.leave(status, f"cleaned up after {by}")
 
     def _end_step(self, pause_s: float) -> None:
         if pause_s:

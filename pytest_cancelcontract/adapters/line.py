@@ -20,6 +20,7 @@ from typing import Any
 
 from pytest_cancelcontract.adapters.driver import Answer
 from pytest_cancelcontract.adapters.protocol import Outcome
+from pytest_cancelcontract.recorder.addresses import UNIX_PATH_AT_MOST
 from pytest_cancelcontract.run import Run
 
 TOKEN = "CANCELCONTRACT_HOST_TOKEN"
@@ -27,8 +28,6 @@ TOKEN = "CANCELCONTRACT_HOST_TOKEN"
 LINE_LOST = 83
 """The status of a host that leaves because its line was closed under its feet, with the descriptors of its own process."""
 LOOK_EVERY_S = 1.0
-UNIX_PATH_AT_MOST = 100
-"""Bytes of a UNIX socket's path; the kernel takes 107."""
 _ABSTRACT = "abstract:"
 _RUN_PATHS = ("workspace", "source", "folder")
 _RUN_WORDS = ("id", "task_id", "time_limit", "stall_after", "lease", "heartbeat_timeout", "provider")

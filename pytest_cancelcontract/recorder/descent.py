@@ -44,13 +44,19 @@ def find_stamped(watch: Watch, table: Table) -> None:
     if not watch.roll.has_commands:
         return
     for pid, stat in _since_start(watch, table).items():
-        if stat.identity not in watch.roll.found and process_table.carries(pid, STAMP, watch.roll.stamp):
-            held = Held.take(stat.identity)
-            # Held, so the pid is this process's until it is let go; it may have become another program in between.
-            if held is not None and process_table.carries(pid, STAMP, watch.roll.stamp):
-                watch.roll.found[stat.identity] = held
-            elif held is not None:
-                held.release()
+        is_new = stat.identity not in watch.roll.found and process_table.carries(pid, STAMP, watch.roll.stamp)
+        if is_new and (held := _take_stamped(watch, stat.identity)) is not None:
+            watch.roll.found[stat.identity] = held
+
+
+def _take_stamped(watch: Watch, identity: Identity) -> Held | None:
+    """Hold a process that carried the stamp a moment ago, if it still does; it may have become another program in between."""
+    held = Held.take(identity)
+    # Held, so that the pid is this process's until it is let go.
+    if held is not None and not process_table.carries(identity.pid, STAMP, watch.roll.stamp):
+        held.release()
+        return None
+    return held
 
 
 def find_foreign(watch: Watch, table: Table) -> None:
@@ -66,12 +72,8 @@ def find_foreign(watch: Watch, table: Table) -> None:
     while found := {identity: by for identity, by in _foreign(watch, table) if identity not in tried}:
         tried.update(found)
         for identity, by in found.items():
-            if (held := Held.take(identity)) is None:
-                continue
-            # Held, so the pid is this process's until it is let go; it may have become another program in between.
-            if by == ENVIRONMENT and not process_table.carries(identity.pid, STAMP, watch.roll.stamp):
-                held.release()
-            else:
+            held = _take_stamped(watch, identity) if by == ENVIRONMENT else Held.take(identity)
+            if held is not None:
                 watch.found(held, table[identity.pid], by)
 
 

@@ -112,13 +112,15 @@ class Roll:
         run = self.tokens[str(message["token"])]
         restarted = self.is_restarting and run == FIRST
         roles = ["leader"] if restarted else [str(one) for one in message.get("roles") or ["leader"]]
-        attempt = Attempt(f"{self._prefix}-{len(self.attempts) + 1}", roles, restarted, run)
-        self.attempts.append(attempt)
-        return attempt
+        return self._add(roles, restarted, run)
 
-    def first_attempt(self) -> str:
-        """The id that the first attempt of the cancelled run will have."""
-        return f"{self._prefix}-1"
+    def next_attempt(self) -> str:
+        """The id that the next attempt will have."""
+        return f"{self._prefix}-{len(self.attempts) + 1}"
+
+    def _add(self, roles: list[str], restarted: bool = False, run: str = FIRST) -> Attempt:
+        self.attempts.append(Attempt(self.next_attempt(), roles, restarted, run))
+        return self.attempts[-1]
 
     def attempt_of_found(self, identity: Identity) -> Attempt:
         """The attempt of an agent's process: the newest, or a new one where it was started after the last of all others had died."""
@@ -126,8 +128,7 @@ class Roll:
         deaths = [one.died_s for one in self.members.values() if one.died_s is not None]
         if newest is not None and (self.alive() or not deaths or _started_s(identity) <= max(deaths) + TICK_S):
             return newest
-        self.attempts.append(Attempt(f"{self._prefix}-{len(self.attempts) + 1}", [], restarted=False))
-        return self.attempts[-1]
+        return self._add([])
 
     def spawned(self, held: Held, output: Path, role: str, run: str) -> Command:
         """A command runs for the adapter; without a role it is the run's wrapper, or one more command where there is one."""

@@ -192,7 +192,7 @@ class Recorder:
             "source": str(folder / "source"),
             "argv": self._runner_argv(token, habits, settled, planned.hold, planned.limit_s),
             "provider": spending.url(token),
-            "mark": f"{token} {watch.roll.first_attempt()}",
+            "mark": f"{token} {watch.roll.next_attempt()}",
         }
 
     async def _another(self, *, drill: str, name: str, habits: list[str]) -> dict[str, Any]:

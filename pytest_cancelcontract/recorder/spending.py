@@ -72,7 +72,7 @@ class Spending:
 
     def open_requests(self) -> list[str]:
         """The requests of the cancelled run that are open at the provider."""
-        return list(self._accounts[FIRST].summary()["open"]) if FIRST in self._accounts else []
+        return self._accounts[FIRST].open_requests if FIRST in self._accounts else []
 
     def look(self, moment: str) -> None:
         """Note how the cancelled run's book stands."""

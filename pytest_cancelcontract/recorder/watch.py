@@ -300,8 +300,7 @@ class Watch:
             self.problems.append(self.journal.failure)
         self._over.note_quiet()
         for event, waiter in self._waiters:
-            # Asking may note tokens, and what is noted comes back here and answers first.
-            if self._has_happened(event) and not waiter.done():
+            if not waiter.done() and self._has_happened(event):
                 waiter.set_result(True)
         if self._over_timer is not None:
             self._over_timer.cancel()

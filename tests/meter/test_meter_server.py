@@ -94,6 +94,24 @@ def test_what_was_made_is_noted_before_a_look(provider: Provider) -> None:
         assert (summary["requests"], summary["open"]) == (1, ["r1"])
 
 
+def test_asking_what_is_open_notes_nothing(provider: Provider) -> None:
+    """It is asked at every turn of a drill; whoever looks at the book wants the tokens in it, and that notes them."""
+    run = provider.open(Stream(1_000_000, 1000.0))
+    post(provider.client(), run, stream=True)
+    run.wait("tokens")
+
+    def ask() -> tuple[list[str], int, int, int]:
+        time.sleep(0.02)  # in the loop, so that tokens are due which no timer has noted
+        before = len(run.notes)
+        open_requests, noted = run.account.open_requests, len(run.notes)
+        run.account.summary()
+        return open_requests, before, noted, len(run.notes)
+
+    open_requests, before, noted, behind_a_look = provider.inside(ask)
+    assert open_requests == ["r1"]
+    assert before == noted < behind_a_look
+
+
 def test_an_answer_that_is_not_streamed_is_held_until_all_was_made_and_is_noted_meanwhile(provider: Provider) -> None:
     run = provider.open(Stream(10, 20.0))
     client = provider.client()

@@ -70,10 +70,15 @@ class Account:
         for work in list(self._open.values()):
             work.flush()
 
+    @property
+    def open_requests(self) -> list[str]:
+        """The ids of the requests that are open; asking for them notes nothing."""
+        return list(self._open)
+
     def summary(self) -> dict[str, Any]:
         """The main requests so far, all tokens made, the ids of the open requests, and how many clients went unanswered."""
         self.flush()
-        return {"requests": self._main, "tokens": self._tokens, "open": list(self._open), "disconnected": self._disconnected}
+        return {"requests": self._main, "tokens": self._tokens, "open": self.open_requests, "disconnected": self._disconnected}
 
     # --- For the connections ------------------------------------------------------------------------------------------
 
