@@ -6,6 +6,7 @@ The only place where acting and judging meet; the history on disk is all that pa
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from pytest_cancelcontract.drill import DrillNotCovered, run_drill
 from pytest_cancelcontract.finding import Check, Finding, Level, Verdict, worst
 from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.recorder.client import Recorder
+from pytest_cancelcontract.report.text import RUNS_ONCE_MORE
 from pytest_cancelcontract.scenarios import Moment, Scenario
 from pytest_cancelcontract.terms import Terms
 from pytest_cancelcontract.workspace_rules import WorkspaceRules
@@ -173,21 +175,45 @@ def conduct(
 
     def at(moment: Moment | None) -> DrillResult:
         path = history if moment is None or moment is scenario.moments[0] else history.with_name(f"{history.stem}.{moment}{history.suffix}")
-        with lanes.shared():
-            seen = attempt(moment, 1, path)
-        checks, attempts = judge(seen, clauses_of(seen, judged, clauses)), 1
-        if is_spoilt(checks):
-            first_checks = checks
-            progress("waits until it is alone, to run once more: the first attempt was too close to a limit to tell", 0.0)
-            with lanes.alone():
-                seen = attempt(moment, 2, path.with_name(f"{path.stem}.again{path.suffix}"))
-            checks, attempts = keep_proven(judge(seen, clauses_of(seen, judged, clauses)), first_checks, path), 2
+        seen, checks, attempts = once_more_if_spoilt(
+            functools.partial(attempt, moment),
+            lambda history: judge(history, clauses_of(history, judged, clauses)),
+            history=path,
+            lanes=lanes,
+            progress=progress,
+        )
         return DrillResult(scenario.id, verdict_of(checks), attempts, measure(seen), checks, str(seen.path), wrapper)
 
     try:
         return _worst_of([at(moment) for moment in scenario.moments], scenario)
     except DrillNotCovered as lacking:
         return _not_run(scenario, str(lacking), clauses, wrapper)
+
+
+def once_more_if_spoilt(
+    attempt: Callable[[int, Path], History],
+    judged: Callable[[History], tuple[Check, ...]],
+    *,
+    history: Path,
+    lanes: Lanes,
+    progress: Callable[[str, float], None],
+) -> tuple[History, tuple[Check, ...], int]:
+    """Run and judge; once more, with nothing of ``lanes`` beside it, where the first attempt was too close to a limit to tell.
+
+    Args:
+        attempt: runs the attempt of that number, 1 or 2, and writes its history to the path.
+    Returns:
+        what the last attempt saw, its checks with what the first had proven broken, and the number of attempts.
+    """
+    with lanes.shared():
+        seen = attempt(1, history)
+    first = judged(seen)
+    if not is_spoilt(first):
+        return seen, first, 1
+    progress(f"waits until it is alone, to run once more: {RUNS_ONCE_MORE}", 0.0)
+    with lanes.alone():
+        seen = attempt(2, history.with_name(f"{history.stem}.again{history.suffix}"))
+    return seen, _keep_proven(judged(seen), first, history), 2
 
 
 def _not_run(scenario: Scenario, lacks: str, clauses: Collection[str] | None, wrapper: str) -> DrillResult:
@@ -232,7 +258,7 @@ def result_of(history: History, checks: Iterable[Check]) -> DrillResult:
     return DrillResult(scenario, verdict_of(found), 1, measure(history), found, history.path, wrapper)
 
 
-def keep_proven(checks: tuple[Check, ...], first: tuple[Check, ...], path: Path) -> tuple[Check, ...]:
+def _keep_proven(checks: tuple[Check, ...], first: tuple[Check, ...], path: Path) -> tuple[Check, ...]:
     """The second attempt's checks, but what was proven broken in the first one stays so: running again must not turn it green."""
     proven = {check.clause: check for check in first if check.verdict is Verdict.BROKEN and not check.finding.spoilt}
     left = [check for check in checks if check.clause not in proven]

@@ -6,7 +6,6 @@ judges, and writes the baseline where that was asked for.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ import pytest
 
 from pytest_cancelcontract.judging import Fault, failures
 from pytest_cancelcontract.report.names import portable
+from pytest_cancelcontract.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pytest_cancelcontract.options import Settings
@@ -132,7 +132,7 @@ class Gate:
         try:
             text = baseline.updated(self._text, self._baseline, self._faults(rows), void, today=self._today)
             if text != self._text:
-                _replace(path, text)
+                write_whole(path, text.encode("utf-8"))
         except (baseline.BadBaseline, OSError) as error:
             origin = self._settings.origin("cancel_baseline")
             return "", f"the baseline could not be written to {path} (from {origin}): {_reason(error)}"
@@ -206,16 +206,3 @@ def _told(now: baseline.Baseline, before: baseline.Baseline) -> str:
 
 def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file; it is there whole or, if that fails, as it was before. A link is followed, not replaced."""
-    place = path.resolve()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(text.encode("utf-8"))
-        draft.replace(place)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise

@@ -424,7 +424,8 @@ class PytestSide:
             add_properties(item, rows)
 
     def attach(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-        """Put the drills of a test on the report of its call; a failure of our own test is just its message."""
+        """Put the drills of a test on the report of its call; a failure of our own test is just its message, and pytest's last lines,
+        which would give all of the message once more in CI, name the clauses."""
         from pytest_cancelcontract.platforms import attach, is_message
 
         rows = item.stash.get(_ROWS, None)
@@ -432,8 +433,13 @@ class PytestSide:
             setattr(report, REPORT_ATTRIBUTE, rows)
             attach(item, rows, report)
             del item.stash[_ROWS]
-        if call.excinfo is not None and _is_conformance(item) and not self.config.option.fulltrace and is_message(call.excinfo.value):
+        if call.excinfo is None or not is_message(call.excinfo.value):
+            return
+        if _is_conformance(item) and not self.config.option.fulltrace:
             report.longrepr = _only_message(call.excinfo)
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is not None:
+            crash.message = text.in_one_line(text.plain(str(call.excinfo.value)))
 
     def note_fault(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """Put on the report of a failure, in whatever phase of a test, what GitHub would be told of it."""
@@ -518,7 +524,6 @@ def _only_message(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
     """pytest's own kind of text for a failure, with nothing in it but the message."""
     shown: Any = excinfo.getrepr(style="value")
     message = text.plain(str(excinfo.value))
-    shown.reprcrash.message = message
     shown.reprtraceback.reprentries[0].lines[:] = message.splitlines()
     return shown
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from pytest_cancelcontract.whole_file import write_whole
 
 
 class Lacking(RuntimeError):
@@ -136,8 +136,5 @@ class Run:
         script = folder / name
         if not script.exists():
             folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-            draft = folder / f".{name}.{os.getpid()}"
-            draft.write_text(f'#!/bin/sh\nexec {shlex.join(self.argv)} -- "$@"\n')
-            draft.chmod(stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
-            draft.replace(script)
+            write_whole(script, f'#!/bin/sh\nexec {shlex.join(self.argv)} -- "$@"\n'.encode(), mode=0o755)
         return script

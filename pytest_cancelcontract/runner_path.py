@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_cancelcontract.whole_file import write_whole
+
 _SCRIPT = """\
 #!/bin/sh
 # Becomes the runner of the drill that is in flight; refuses where that is not exactly one.
@@ -65,20 +67,13 @@ class RunnerPath:
         for place in (folder.parent, folder):
             place.mkdir(exist_ok=True)
             place.chmod(0o755)
-        _replace(folder / name, _SCRIPT.format(runs=shlex.quote(str(self._runs)), name=shlex.quote(name)), mode=0o755)
+        write_whole(folder / name, _SCRIPT.format(runs=shlex.quote(str(self._runs)), name=shlex.quote(name)).encode(), mode=0o755)
         return folder
 
     def announce(self, key: str, argv: Sequence[str]) -> None:
         """A drill is in flight: from now on the program becomes this command line."""
-        _replace(self._runs / f"{key}.run", f'exec {shlex.join(argv)} -- "$@"\n', mode=0o644)
+        write_whole(self._runs / f"{key}.run", f'exec {shlex.join(argv)} -- "$@"\n'.encode(), mode=0o644)
 
     def withdraw(self, key: str) -> None:
         """The drill is over."""
         (self._runs / f"{key}.run").unlink(missing_ok=True)
-
-
-def _replace(path: Path, text: str, *, mode: int) -> None:
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(text)
-    draft.chmod(mode)
-    draft.replace(path)

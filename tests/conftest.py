@@ -32,14 +32,19 @@ def stamped(stamp: str) -> dict[Identity, str]:
     return found
 
 
+def refuse_leftovers(stamp: str, of: str) -> None:
+    """Fail if anybody still carries a stamp some seconds from now."""
+    until = time.monotonic() + GONE_WITHIN_S
+    while left := stamped(stamp):
+        if time.monotonic() > until:
+            pytest.fail(f"{of} left behind: " + "; ".join(f"{identity} {command}" for identity, command in left.items()))
+        time.sleep(0.01)  # polls to a deadline: there is no event for "nobody carries the stamp"
+
+
 @pytest.fixture(autouse=True)
 def leak_guard(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process behind, told by a stamp that it inherits and that nobody else carries."""
     stamp = f"{os.getpid()}-{abs(hash(request.node.nodeid))}"
     monkeypatch.setenv(STAMP, stamp)
     yield
-    until = time.monotonic() + GONE_WITHIN_S
-    while left := stamped(stamp):
-        if time.monotonic() > until:
-            pytest.fail("left behind: " + "; ".join(f"{identity} {command}" for identity, command in left.items()))
-        time.sleep(0.01)  # polls to a deadline: there is no event for "nobody carries the stamp"
+    refuse_leftovers(stamp, "the test")

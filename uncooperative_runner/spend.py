@@ -68,10 +68,11 @@ class Spender:
         if (connection := self._open) is not None:
             self._open = None
             try:
-                connection.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)  # closing alone would not wake the thread that reads it
             except OSError:
-                pass  # the provider, or a gateway before it, has cut it
-            connection.close()
+                return  # the provider, or a gateway before it, has cut it
+            finally:
+                connection.close()
 
     def cancel_background(self) -> None:
         """Have the provider end the background work. Who cannot reach it any more leaves all the same."""

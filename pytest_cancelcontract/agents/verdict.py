@@ -12,8 +12,8 @@ from pytest_cancelcontract.agents.trials import CLAUSES, Trial
 from pytest_cancelcontract.answers import Answer
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import Facts
-from pytest_cancelcontract.conduct import DrillResult, Lanes, keep_proven, result_of
-from pytest_cancelcontract.contract import is_spoilt, judge
+from pytest_cancelcontract.conduct import DrillResult, Lanes, once_more_if_spoilt, result_of
+from pytest_cancelcontract.contract import judge
 from pytest_cancelcontract.finding import Check, Verdict
 from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.recorder.client import Recorder
@@ -67,21 +67,14 @@ def try_agent(
         DrillError: the trial could not be run.
         RecorderFailed: the recorder is gone.
     """
-    lanes = lanes or Lanes()
 
     def attempt(number: int, path: Path) -> History:
         given = {"script": script, "environment": environment, "progress": progress}
         return load(run_trial(recorder, agent, trial, terms, history=path, attempt=number, **given))  # type: ignore[arg-type]
 
-    with lanes.shared():
-        seen = attempt(1, history)
-    checks, attempts = judge(seen, clauses), 1
-    if is_spoilt(checks):
-        first = checks
-        progress("waits until it is alone, to run once more: the first attempt was too close to a limit to tell", 0.0)
-        with lanes.alone():
-            seen = attempt(2, history.with_name(f"{history.stem}.again{history.suffix}"))
-        checks, attempts = keep_proven(judge(seen, clauses), first, history), 2
+    seen, checks, attempts = once_more_if_spoilt(
+        attempt, lambda seen: judge(seen, clauses), history=history, lanes=lanes or Lanes(), progress=progress
+    )
     return AgentResult(agent, trial, seen, [_with_allowed(check, seen) for check in checks], attempts)
 
 

@@ -69,9 +69,20 @@ def requests_of(facts: Facts) -> tuple[Request, ...]:
     )
 
 
+def tokens_after(requests: Sequence[Request], at_s: float) -> int:
+    """How many tokens were surely produced for them after this moment."""
+    return sum(one.tokens_after(at_s) for one in requests)
+
+
 def limit_s(facts: Facts) -> float:
     """From when on nothing may be spent any more: ``spend_within`` after the handover."""
     return facts.handover_s + facts.terms.spend_within_s
+
+
+def from_limit(facts: Facts) -> str:
+    """``"from +1.5 s on (handover +0.5 s; spend_within 1; …)"``, as both promises end."""
+    handover = f"handover {words.after_press(facts, facts.handover_s)}; {words.numbers(facts.terms, 'spend_within')}"
+    return f"from {words.after_press(facts, limit_s(facts))} on ({handover})"
 
 
 def margin_s(facts: Facts, until_s: float) -> float:

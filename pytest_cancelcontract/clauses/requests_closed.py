@@ -18,10 +18,7 @@ def check(facts: Facts) -> Finding:
         inconclusive as ``spend-stops`` is.
     """
     limit = meter.limit_s(facts)
-    expected = (
-        f"no request from before the handover open at the provider from {words.after_press(facts, limit)} on"
-        f" (handover {words.after_press(facts, facts.handover_s)}; {words.numbers(facts.terms, 'spend_within')})"
-    )
+    expected = f"no request from before the handover open at the provider {meter.from_limit(facts)}"
     requests = meter.requests_of(facts)
     seen_by = meter.seen_by(facts, requests)
     late = [one for one in requests if one.began_s <= facts.handover_s and one.ended_s > limit]

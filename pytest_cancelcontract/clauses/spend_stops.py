@@ -25,10 +25,7 @@ def check(facts: Facts) -> Finding:
         the spending was late by.
     """
     limit = meter.limit_s(facts)
-    expected = (
-        f"the meter stands still from {words.after_press(facts, limit)} on"
-        f" (handover {words.after_press(facts, facts.handover_s)}; {words.numbers(facts.terms, 'spend_within')})"
-    )
+    expected = f"the meter stands still {meter.from_limit(facts)}"
     requests = meter.requests_of(facts)
     moments = [at_s for one in requests for at_s in (one.began_s, *(tokens.since_s for tokens in one.tokens)) if at_s > limit]
     seen_by = meter.seen_by(facts, requests)
@@ -62,13 +59,13 @@ def _asks_on(facts: Facts, requests: Sequence[meter.Request]) -> bool:
 
 def late_tokens(facts: Facts) -> int:
     """How many tokens the provider produced for the run after the handover."""
-    return sum(one.tokens_after(facts.handover_s) for one in meter.requests_of(facts))
+    return meter.tokens_after(meter.requests_of(facts), facts.handover_s)
 
 
 def _describe(facts: Facts, requests: Sequence[meter.Request], late: Sequence[meter.Request], last_s: float) -> str:
     handover = facts.handover_s
     begun = sum(one.began_s > handover for one in requests)
-    told = [f"{late_tokens(facts)} tokens"] + ([f"{begun} new request{'' if begun == 1 else 's'}"] if begun else [])
+    told = [f"{meter.tokens_after(requests, handover)} tokens"] + ([f"{begun} new request{'' if begun == 1 else 's'}"] if begun else [])
     # What was open before comes first: it was never closed.
     details = [meter.describe(one, facts) for one in sorted(late, key=lambda one: one.began_s > handover)]
     return f"{' and '.join(told)} after the handover, the last {words.seconds(last_s - handover)} after it: {words.several(details)}"

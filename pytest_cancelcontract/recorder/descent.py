@@ -41,7 +41,7 @@ def find_descendants(watches: list[Watch], table: Table) -> None:
 
 def find_stamped(watch: Watch, table: Table) -> None:
     """Hold what carries the drill's stamp, and was not there before the drill's commands: that got it from one of them."""
-    if not watch.roll.has_commands:
+    if watch.roll.first_command is None:
         return
     for pid, stat in _since_start(watch, table).items():
         is_new = stat.identity not in watch.roll.found and process_table.carries(pid, STAMP, watch.roll.stamp)
@@ -83,7 +83,7 @@ def _foreign(watch: Watch, table: Table) -> Iterator[tuple[Identity, str]]:
     known = [*commands, *(member.held.identity for member in watch.roll.living())]
     newer = _since_start(watch, table)
     for pid, stat in newer.items():
-        if watch.roll.has_commands and stat.identity not in members and process_table.carries(pid, STAMP, watch.roll.stamp):
+        if watch.roll.first_command is not None and stat.identity not in members and process_table.carries(pid, STAMP, watch.roll.stamp):
             yield stat.identity, ENVIRONMENT
     # A session's id is nobody else's while a process is left in it; the commands are held unreaped.
     made = {identity.pid for identity in (*commands, *members)}
@@ -97,8 +97,9 @@ def _foreign(watch: Watch, table: Table) -> Iterator[tuple[Identity, str]]:
 
 
 def _since_start(watch: Watch, table: Table) -> Table:
-    """The processes of the table that were not there before what the drill began with: its commands, or the leader that is followed."""
-    began = [command.held.identity.start for command in watch.roll.commands]
+    """The processes of the table that are older than neither the drill's first command nor the leader that is followed."""
+    first = watch.roll.first_command  # one that was waited for is no longer among the commands, and may have left something
+    began = [first.start] if first is not None else []
     began += [member.held.identity.start for member in watch.roll.members.values() if member.role == "leader"]
     since = min(began, default=math.inf)
     return {pid: stat for pid, stat in table.items() if stat.identity.start >= since}

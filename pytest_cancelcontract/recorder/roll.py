@@ -98,7 +98,7 @@ class Roll:
         self.commands: list[Command] = []
         self.found: dict[Identity, Held] = {}
         self.stamp = secrets.token_hex(12)
-        self.has_commands = False
+        self.first_command: Identity | None = None
         self.has_helpers = False
         self.is_restarting = False
         self._prefix = token[:6]
@@ -136,7 +136,7 @@ class Roll:
         has_wrapper = any(one.is_wrapper and (one.run, one.restarted) == (run, restarted) for one in self.commands)
         command = Command(held, output, role or ("command" if has_wrapper else "wrapper"), restarted, run)
         self.commands.append(command)
-        self.has_commands = True
+        self.first_command = self.first_command or held.identity
         self.has_helpers = self.has_helpers or role == "helper"
         return command
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_cancelcontract.history import BadHistory, load
-from pytest_cancelcontract.report.whole_file import write_whole
 from pytest_cancelcontract.terms import Terms
+from pytest_cancelcontract.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pytest_cancelcontract.report.html.page import Told

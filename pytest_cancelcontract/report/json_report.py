@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_cancelcontract.report.whole_file import write_whole
+from pytest_cancelcontract.whole_file import write_whole
 
 REPORT_FORMAT = "cancel-contract-report"
 REPORT_FORMAT_VERSION = 1

@@ -16,6 +16,7 @@ RUNS_ONCE_MORE = "the first attempt was too close to a limit to tell"
 """How the line ends that says that a drill runs once more; it is shown whenever lines are shown."""
 _MARGIN = 12
 """Where a field's value begins, counted from the line's first column."""
+_HEADING = re.compile(r"^(cancel contract [^:\n]+): (\S+)(?=$| )", re.MULTILINE)
 _TIMELINE = re.compile(rf"\n {{2}}timeline .*(?:\n {{{_MARGIN}}}.*)*")
 
 
@@ -43,6 +44,15 @@ def failure_message(check: Check, history: History | None, *, rerun: str = "", n
     return "\n".join(
         [f"cancel contract {check.verdict}: {check.id}{_should(check)}", *(_field(name, text) for name, text in fields if text)]
     )
+
+
+def in_one_line(message: str) -> str:
+    """What a failure's text, of one check or several, is about: ``"cancel contract broken: deaf:no-survivors, deaf:grace-bounded"``."""
+    ids: dict[str, list[str]] = {}
+    for heading, check_id in _HEADING.findall(message):
+        ids.setdefault(heading, []).append(check_id)
+    told = "; ".join(f"{heading}: {', '.join(found)}" for heading, found in ids.items())
+    return told or message.partition("\n")[0]
 
 
 def without_timeline(message: str) -> str:

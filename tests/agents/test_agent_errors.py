@@ -80,7 +80,7 @@ def test_an_agent_has_folders_of_its_own(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     made = Surroundings.make(tmp_path, workspace, {".agent/settings.json": "{}"})
-    given = {"HOME": "/root", "TMPDIR": "/tmp", "XDG_CONFIG_HOME": "/root/.config", "PATH": "/bin"}
+    given = {"HOME": "/home/somebody", "TMPDIR": "/tmp", "XDG_CONFIG_HOME": "/home/somebody/.config", "PATH": "/bin"}
     environment = made.environment(given, {"OWN": "1"})
     assert environment["HOME"] == str(made.home) and environment["TMPDIR"] == str(made.temporary)
     assert "XDG_CONFIG_HOME" not in environment and environment["PATH"] == "/bin" and environment["OWN"] == "1"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_cancelcontract.adapters.command import CommandAdapter
 from pytest_cancelcontract.adapters.driver import Driver
-from pytest_cancelcontract.conduct import DrillResult, Lanes, conduct, keep_proven
+from pytest_cancelcontract.conduct import DrillResult, Lanes, _keep_proven, conduct
 from pytest_cancelcontract.finding import Check, Finding, Level, Verdict
 from pytest_cancelcontract.history import History
 from pytest_cancelcontract.recorder.client import Recorder
@@ -127,7 +127,7 @@ def _check(clause: str, verdict: Verdict, *, spoilt: bool = False) -> Check:
 def test_what_the_first_attempt_proved_broken_is_not_made_green_by_the_second() -> None:
     first = (_check("no-survivors", Verdict.BROKEN), _check("grace-bounded", Verdict.INCONCLUSIVE, spoilt=True))
     second = (_check("no-survivors", Verdict.KEPT), _check("grace-bounded", Verdict.KEPT))
-    kept = keep_proven(second, first, Path("/h/deaf.jsonl"))
+    kept = _keep_proven(second, first, Path("/h/deaf.jsonl"))
     assert [check.verdict for check in kept] == [Verdict.BROKEN, Verdict.KEPT]
     assert kept[0].finding.observed == "seen (in the first of two attempts, /h/deaf.jsonl)"
 

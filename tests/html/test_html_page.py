@@ -16,8 +16,8 @@ import pytest
 from pytest_cancelcontract.report import html_report
 from pytest_cancelcontract.report.html.picture import _GLYPHS
 from pytest_cancelcontract.report.html.shapes import MarkKind
-from pytest_cancelcontract.report.whole_file import write_whole
 from pytest_cancelcontract.terms import settle_terms
+from pytest_cancelcontract.whole_file import write_whole
 from tests.html.conftest import RECORDED, row_of
 
 ROOT = Path(__file__).resolve().parents[2]

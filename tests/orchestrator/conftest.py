@@ -6,17 +6,15 @@ The options exist only where this folder is named on the command line (``python 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fixtures.orchestrator.local import Orchestrator
-from tests.conftest import GONE_WITHIN_S, STAMP, stamped
 from tests.orchestrator.cells import cells
 from tests.orchestrator.desk import Desk
-from tests.walk.walking import Cell, Tally, Walk, busy_machine
+from tests.walk.walking import Cell, Tally, Walk, last_lines, walking
 
 JOBS = 6
 OVERLOAD = 4
@@ -70,19 +68,12 @@ def desk(orchestrator: Orchestrator, tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture(scope="module")
 def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     """All drills that were chosen, with a leak guard around them."""
-    option, stamp = request.config.getoption, f"orchestrator-walk-{os.getpid()}"
+    option = request.config.getoption
     specs = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     chosen: list[Cell] = [spec.params["cell"] for spec in specs if spec is not None]
-    with busy_machine(int(option("--orchestrator-load", 0))), pytest.MonkeyPatch.context() as patch:
-        patch.setenv(STAMP, stamp)
-        walk = Walk(chosen, tmp_path_factory.mktemp("walk"), jobs=int(option("--orchestrator-jobs", JOBS)))
+    settings = {"jobs": int(option("--orchestrator-jobs", JOBS)), "load": int(option("--orchestrator-load", 0))}
+    with walking(chosen, tmp_path_factory.mktemp("walk"), name="orchestrator-walk", **settings) as walk:
         yield walk
-        walk.close()
-    until = time.monotonic() + GONE_WITHIN_S
-    while left := stamped(stamp):
-        if time.monotonic() > until:
-            pytest.fail("the walk left behind: " + "; ".join(f"{identity} {command}" for identity, command in left.items()))
-        time.sleep(0.01)  # polls to a deadline: there is no event for "nobody carries the stamp"
 
 
 @pytest.fixture
@@ -93,10 +84,5 @@ def tally(request: pytest.FixtureRequest) -> Tally:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """A line of totals, and what was wrong or left open."""
-    tally = config.stash[TALLY]
-    if not tally.drills:
-        return
-    load = f"{config.getoption('--orchestrator-load', 0)} busy processes on {os.cpu_count()} cores"
-    terminalreporter.write_line(f"walk over the orchestrator: {tally.as_line()}; {load}")
-    for line in (*tally.wrong, *tally.left_open):
-        terminalreporter.write_line(f"  {line}")
+    for line in last_lines("walk over the orchestrator", config.stash[TALLY], int(config.getoption("--orchestrator-load", 0))):
+        terminalreporter.write_line(line)

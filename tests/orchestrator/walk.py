@@ -5,18 +5,14 @@ Run by ``make test-all`` once, and by ``make walk-orchestrator TIMES=20`` again 
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_cancelcontract.conduct import DrillResult
-from tests.walk.verdicts import Compared, compare, histories
-from tests.walk.walking import Cell, Tally, Walk
+from tests.walk.verdicts import Compared, compare
+from tests.walk.walking import Cell, Tally, Walk, keep_histories
 
 pytestmark = pytest.mark.timeout(600)
-KEPT_HISTORIES = Path(__file__).resolve().parents[2] / ".walk"
 OPEN_SHARE = 0.02
 
 
@@ -31,7 +27,7 @@ def test_orchestrator_gets_exactly_these_verdicts(cell: Cell, walk: Walk, tally:
     seen = _of_interest(cell, compare(cell, result, is_loaded=bool(request.config.getoption("--orchestrator-load", 0))))
     tally.add(cell, result, seen)
     if seen.wrong:
-        kept = _keep(result, request.node.name)
+        kept = keep_histories(result, request.node.name)
         pytest.fail("\n".join([f"{cell.name}:", *seen.wrong, f"history  {kept}"]), pytrace=False)
 
 
@@ -46,12 +42,3 @@ def _of_interest(cell: Cell, seen: Compared) -> Compared:
         return seen
     wrong, left_open = ([line for line in lines if line.partition(":")[0] in sample.breaks] for lines in (seen.wrong, seen.left_open))
     return Compared(wrong, left_open, seen.not_kept)
-
-
-def _keep(result: DrillResult, name: str) -> Path:
-    kept = KEPT_HISTORIES / name.partition("[")[2].rstrip("]").replace("/", "-")
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
-    for path in histories(result):
-        shutil.copy(path, kept)
-    return kept

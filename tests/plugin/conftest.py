@@ -70,7 +70,7 @@ def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", NO_HEAVY_PLUGINS)
-    for name in ("PYTEST_PLUGINS", "PYTEST_TIMEOUT", "FORCE_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+    for name in ("PYTEST_PLUGINS", "PYTEST_TIMEOUT", "FORCE_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "CI", "BUILD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
 
 

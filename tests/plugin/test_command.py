@@ -136,7 +136,7 @@ def test_a_broken_wrapper_ends_it_with_pytests_status_and_only_the_message(comma
             "cancel contract broken: deaf-child:no-survivors",
             "  observed  pid *",
             f"  rerun     cancelcontract run --delivery 0.6 --grace 0.6 --kill-within 0.8 * --scenario deaf-child -- {' '.join(broken)}",
-            "FAILED *test_cancel_contract[[]deaf-child] - cancel contract broken: deaf-child:no-survivors",
+            "FAILED *test_cancel_contract[[]deaf-child] - cancel contract broken: deaf-child:no-survivors, *",
         ]
     )
     result.stdout.no_fnmatch_line("*conformance.py:[0-9]*")

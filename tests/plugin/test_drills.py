@@ -309,6 +309,28 @@ def _pressed_and_over(path: Path) -> tuple[float, float]:
     return next(one["at_s"] for one in seen if one["kind"] == "pressed"), seen[-1]["at_s"]
 
 
+@pytest.mark.parametrize("where", ["CI", "NOWHERE"])
+def test_pytests_last_lines_name_all_that_is_broken_and_show_no_evidence_again(
+    team: Any, run: Run, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Where CI is set, pytest ends with the whole message of each failure."""
+    monkeypatch.setenv(where, "true")
+    team(
+        """
+    @pytest.mark.cancel_contract(scenarios=["deaf-child"])
+    def test_team(cancel_contract):
+        cancel_contract.check(BROKEN)
+        """
+    )
+    lines = run(*FAST).outlines
+    clauses = ("no-survivors", "outcome-not-early", "no-late-writes")
+    assert len([line for line in lines if " observed  " in line]) == len(clauses)
+    [last] = [line.partition(" - ") for line in lines if line.startswith("FAILED ")]
+    assert last[0].endswith("::test_team[deaf-child]")
+    assert ("cancel contract broken: " + ", ".join(f"deaf-child:{clause}" for clause in clauses)).startswith(last[2].removesuffix("..."))
+    assert "deaf-child:no-survivors" in last[2]
+
+
 def test_stopping_at_the_first_failure_leaves_no_drill_behind(command: Run, broken: list[str]) -> None:
     """The leak guard looks; here, that the drills which were started ahead do not delay the end."""
     fast = [word.replace("cancel-", "") for word in FAST]

@@ -312,12 +312,29 @@ def test_processes_of_a_pid_namespace_are_held_by_the_pids_that_they_have_here(r
     assert all("uncooperative_runner" in command for command in commands)
 
 
+HOPS = """
+import os, sys
+if os.fork():
+    os._exit(0)
+os.setsid()
+for descriptor in (0, 1, 2):
+    os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+for hop in range(200):
+    if os.fork():
+        os._exit(0)
+with open(sys.argv[1] + ".new", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+os.execvp("sleep", ["sleep", "300"])
+"""
+"""Changes its pid faster than anybody can look, in a session of its own, while its command is over."""
+
+
 def test_what_detaches_at_once_is_ended_too(recorder: Recorder, tmp_path: Path) -> None:
     """Its parents are gone before descent can be sampled; the command's stamp in its environment tells whose it is."""
     drill = recorder.open_drill(header=header("polite"), habits=["polite"], terms=TERMS, history=tmp_path / "h.jsonl")
     pid_file = tmp_path / "pid"
-    script = f"( setsid sh -c 'echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 300' >/dev/null 2>&1 & )"
-    ran = drill.run.command(["sh", "-c", script], at_most_s=10)
+    ran = drill.run.command([sys.executable, "-c", HOPS, str(pid_file)], at_most_s=10)
     assert ran.status == 0
     until = time.monotonic() + 10
     while not pid_file.exists():

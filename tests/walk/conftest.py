@@ -6,14 +6,12 @@ The options exist only where this folder is named on the command line (``python 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import GONE_WITHIN_S, STAMP, stamped
 from tests.walk.samples import samples
-from tests.walk.walking import Cell, Tally, Walk, busy_machine
+from tests.walk.walking import Cell, Tally, Walk, last_lines, walking
 
 JOBS = 8
 OVERLOAD = 4
@@ -60,18 +58,11 @@ def leak_guard() -> None:
 @pytest.fixture(scope="session")
 def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     """All drills of this test run, with a leak guard around them."""
-    stamp = f"walk-{os.getpid()}"
-    with busy_machine(int(request.config.getoption("--walk-load", 0))), pytest.MonkeyPatch.context() as patch:
-        patch.setenv(STAMP, stamp)
-        cells = [cell for item in request.session.items if (cell := _cell_of(item))]
-        walk = Walk(cells, tmp_path_factory.mktemp("walk"), jobs=int(request.config.getoption("--walk-jobs", JOBS)))
+    option = request.config.getoption
+    cells = [cell for item in request.session.items if (cell := _cell_of(item))]
+    settings = {"jobs": int(option("--walk-jobs", JOBS)), "load": int(option("--walk-load", 0))}
+    with walking(cells, tmp_path_factory.mktemp("walk"), name="walk", **settings) as walk:
         yield walk
-        walk.close()
-    until = time.monotonic() + GONE_WITHIN_S
-    while left := stamped(stamp):
-        if time.monotonic() > until:
-            pytest.fail("the walk left behind: " + "; ".join(f"{identity} {command}" for identity, command in left.items()))
-        time.sleep(0.01)  # polls to a deadline: there is no event for "nobody carries the stamp"
 
 
 def _cell_of(item: pytest.Item) -> Cell | None:
@@ -89,12 +80,6 @@ def tally(request: pytest.FixtureRequest) -> Tally:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """A line of totals, what was wrong, and the cells where they were asked for."""
     tally = config.stash[TALLY]
-    if not tally.drills:
-        return
-    load = f"{config.getoption('--walk-load', 0)} busy processes on {os.cpu_count()} cores"
-    terminalreporter.write_line(f"walk: {tally.as_line()}; {load}")
-    for line in (*tally.wrong, *tally.left_open):
-        terminalreporter.write_line(f"  {line}")
-    if config.getoption("--walk-print", False):
-        for line in tally.as_table():
-            terminalreporter.write_line(line)
+    table = tally.as_table() if config.getoption("--walk-print", False) else []
+    for line in (*last_lines("walk", tally, int(config.getoption("--walk-load", 0))), *table):
+        terminalreporter.write_line(line)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import pytest
 
-from pytest_cancelcontract.conduct import DrillResult
 from pytest_cancelcontract.contract import CLAUSES
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.scenarios import SCENARIOS
 from tests.orchestrator.half_measures import BREAKS
-from tests.walk.samples import FIXTURES, files, samples
-from tests.walk.verdicts import compare, histories
-from tests.walk.walking import Cell, Tally, Walk
+from tests.walk.samples import files, samples
+from tests.walk.verdicts import compare
+from tests.walk.walking import Cell, Tally, Walk, keep_histories
 
 MANY = 100
-KEPT_HISTORIES = FIXTURES.parent / ".walk"
 
 
 def test_sample_gets_exactly_the_expected_verdicts(cell: Cell, walk: Walk, tally: Tally, request: pytest.FixtureRequest) -> None:
@@ -29,7 +24,7 @@ def test_sample_gets_exactly_the_expected_verdicts(cell: Cell, walk: Walk, tally
     tally.add(cell, result, seen)
     wrong = seen.wrong
     if wrong:
-        kept = _keep(result, request.node.name)
+        kept = keep_histories(result, request.node.name)
         pytest.fail("\n".join([f"{cell.sample.name} over {cell.scenario.id}:", *wrong, f"history  {kept}"]), pytrace=False)
 
 
@@ -37,15 +32,6 @@ def test_no_more_than_two_in_a_hundred_were_left_open(tally: Tally) -> None:
     """What a busy machine spoils twice is no wrong verdict, but there may not be much of it. Last of the walk's drills, so behind them."""
     allowed = 0.02 * tally.drills if tally.drills >= MANY else 1
     assert len(tally.left_open) <= allowed, tally.left_open
-
-
-def _keep(result: DrillResult, name: str) -> Path:
-    kept = KEPT_HISTORIES / name.partition("[")[2].rstrip("]").replace("/", "-")
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
-    for path in histories(result):
-        shutil.copy(path, kept)
-    return kept
 
 
 def test_each_built_clause_has_a_sample_that_breaks_it() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from pytest_cancelcontract.clauses.words import LIST_AT_MOST
 from pytest_cancelcontract.conduct import DrillResult
@@ -11,7 +10,7 @@ from pytest_cancelcontract.contract import judge
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.recorder.plan import FIRST
-from tests.walk.walking import Cell
+from tests.walk.walking import Cell, histories
 
 NOT_JUDGED = (Verdict.NOT_COVERED, Verdict.NOT_APPLICABLE)
 
@@ -42,11 +41,6 @@ def compare(cell: Cell, result: DrillResult, *, is_loaded: bool) -> Compared:
     found.wrong += [line for path in histories(result) for line in _acquitted_for_want_of_a_witness(load(path))]
     found.wrong += _not_named(result)
     return found
-
-
-def histories(result: DrillResult) -> list[Path]:
-    """All that the drill left: one for each moment at which it pressed, and for each that was run again."""
-    return sorted(Path(result.history).parent.glob("*.jsonl"))
 
 
 def _not_named(result: DrillResult) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,15 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_cancelcontract.adapters.hosting import driver_for
 from pytest_cancelcontract.conduct import DrillResult, Lanes, conduct
 from pytest_cancelcontract.recorder.client import Recorder
 from pytest_cancelcontract.scenarios import Scenario
-from tests.walk.samples import Sample
+from tests.conftest import STAMP, refuse_leftovers
+from tests.walk.samples import FIXTURES, Sample
 
 if TYPE_CHECKING:
     from tests.walk.verdicts import Compared
 
+KEPT_HISTORIES = FIXTURES.parent / ".walk"
 # Ends itself with the test run, however that ends: its input is a pipe that only the test run holds.
 BUSY = """
 import os, sys, threading
@@ -87,6 +93,41 @@ def busy_machine(number: int) -> Iterator[None]:
         for process in busy:
             process.kill()
             process.communicate()
+
+
+@contextlib.contextmanager
+def walking(cells: list[Cell], folder: Path, *, jobs: int, load: int, name: str) -> Iterator[Walk]:
+    """A walk over these cells, with so many busy processes beside it, that leaves nothing behind."""
+    stamp = f"{name}-{os.getpid()}"
+    with busy_machine(load), pytest.MonkeyPatch.context() as patch:
+        patch.setenv(STAMP, stamp)
+        walk = Walk(cells, folder, jobs=jobs)
+        yield walk
+        walk.close()
+    refuse_leftovers(stamp, "the walk")
+
+
+def histories(result: DrillResult) -> list[Path]:
+    """All that the drill left: one for each moment at which it pressed, and for each that was run again."""
+    return sorted(Path(result.history).parent.glob("*.jsonl"))
+
+
+def keep_histories(result: DrillResult, name: str) -> Path:
+    """Copy the histories of a drill that disagrees to a folder named after its test, and return that."""
+    kept = KEPT_HISTORIES / name.partition("[")[2].rstrip("]").replace("/", "-")
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    for path in histories(result):
+        shutil.copy(path, kept)
+    return kept
+
+
+def last_lines(name: str, tally: Tally, load: int) -> list[str]:
+    """The totals of a walk, and what was wrong or left open; nothing where nothing was walked."""
+    if not tally.drills:
+        return []
+    told = [f"  {line}" for line in (*tally.wrong, *tally.left_open)]
+    return [f"{name}: {tally.as_line()}; {load} busy processes on {os.cpu_count()} cores", *told]
 
 
 class Walk:
