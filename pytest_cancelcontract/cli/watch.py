@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import shlex
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_cancelcontract.cli.findings import exit_status, finding_lines
 from pytest_cancelcontract.cli.given_terms import given_terms
 from pytest_cancelcontract.cli.parser import USAGE_ERROR, Actions, BadUse, add_option
+from pytest_cancelcontract.cli.watch_lines import WatchLines
 from pytest_cancelcontract.option_table import OPTIONS, TERM_ROWS
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def main(options: argparse.Namespace, command: Sequence[str]) -> int:
     if lacks := why_no_drills_here():
         raise BadUse(lacks)
     terms, orders = given_terms(options), _orders(options)
-    told = _Told()
+    told = WatchLines()
     try:
         run = _run(options, command, told.say)
         root = options.cancel_history or Path(".cancelcontract")
@@ -180,7 +180,7 @@ def _until_found(words: str, within_s: float, say: Callable[[str], None]) -> Any
 # ---------------------------------------------------------------------- the run
 
 
-def _follow(run: Run, orders: Orders, terms: Terms, history: Path, told: _Told) -> str:
+def _follow(run: Run, orders: Orders, terms: Terms, history: Path, told: WatchLines) -> str:
     from pytest_cancelcontract.follow.follower import CannotFollow, follow
 
     folder = history.parent.resolve()
@@ -229,71 +229,10 @@ def _clauses(orders: Orders, run: Run) -> tuple[str, ...]:
     )
 
 
-# ---------------------------------------------------------------------- what is told of it
+# ---------------------------------------------------------------------- what became of it
 
 
-class _Told:
-    """Prints what happens as it happens, a line each, in seconds from the press once there was one."""
-
-    def __init__(self) -> None:
-        self.pressed_s: float | None = None
-        self.reported_s: float | None = None
-        self._names: dict[str, str] = {}
-        self._changed: set[str] = set()
-
-    def say(self, text: str) -> None:
-        """A word to the operator."""
-        self._line("", text)
-
-    def hear(self, witness: str, kind: str, subject: str, at_s: float, data: Mapping[str, Any]) -> None:
-        """An observation of the recorder's."""
-        words = self._words(f"{witness}.{kind}", subject, at_s, data)
-        if words:
-            self._line("" if self.pressed_s is None else f"{at_s - self.pressed_s:+.2f} s", words)
-
-    def _line(self, when: str, text: str) -> None:
-        from pytest_cancelcontract.report.text import plain
-
-        # A console that went away (a closed terminal, a pager) must not end the watching in the middle.
-        with contextlib.suppress(OSError):
-            print(f"{when:>10}  {plain(text)}", flush=True)
-
-    def _words(self, name: str, subject: str, at_s: float, data: Mapping[str, Any]) -> str:
-        pid = subject.partition(":")[0]
-        if name == "process-table.held":
-            self._names[subject] = str(data.get("comm") or data.get("role"))
-            return f"pid {pid} ({self._names[subject]}) is of the run, known by its {data.get('by')}"
-        if name == "process-table.named":
-            self._names[subject] = str(data.get("comm"))
-            return ""
-        if name == "process-table.died":
-            return f"pid {pid} ({self._names.get(subject, '?')}) is dead"
-        if name == "process-table.stopped":
-            return f"pid {pid} ({self._names.get(subject, '?')}) is stopped"
-        if name == "process-table.stranger":
-            found = "; ".join(f"pid {one['pid']} ({one['name']})" for one in data["processes"])
-            return f"not of the run as far as is known, but {data['what']}: {found}"
-        if name == "adapter.pressed":
-            self.pressed_s = at_s
-            return f"cancel is pressed ({data.get('how')})"
-        if name == "adapter.cancel-returned" and data.get("error"):
-            return f"the cancel command failed: {data['error']}"
-        if name == "outcome.answer" and self.reported_s is None and data.get("outcome") in _terminal():
-            self.reported_s = at_s
-            return f"the end is reported: {data.get('outcome')} ({data.get('detail')})"
-        if name == "workspace.changed" and str(data.get("path")) not in self._changed and not data.get("ignored"):
-            self._changed.add(str(data.get("path")))
-            return f"changed: {data.get('path')} ({data.get('what') or 'right after the end was reported'})"
-        return f"problem: {data.get('what')}" if name == "drill.problem" else ""
-
-
-def _terminal() -> frozenset[str]:
-    from pytest_cancelcontract.history import TERMINAL
-
-    return TERMINAL
-
-
-def _conclude(path: Path, why: str, level: str, told: _Told) -> int:
+def _conclude(path: Path, why: str, level: str, told: WatchLines) -> int:
     from pytest_cancelcontract.contract import judge
     from pytest_cancelcontract.history import load
 

@@ -144,6 +144,18 @@ def test_a_run_that_is_ended_as_a_whole_is_kept(start: Start, watch: Watch, tmp_
     assert int(died) in {one.pid for one in system.processes}
 
 
+def test_a_loop_over_short_commands_does_not_fill_the_screen(watch: Watch, tmp_path: Path) -> None:
+    loop = "while :; do sleep 0.1; done"
+    done = watch(*FAST, "--press-after=2", "--press-with=kill {pid}", "--", "sh", "-c", loop)
+    assert "survived  nobody" in done.stdout, done.stdout + done.stderr
+    came = [seen for seen in history_in(tmp_path).of("process-table", "held") if seen.data["role"] != "leader"]
+    assert len(came) >= 5
+    lines = done.stdout.splitlines()
+    assert sum("processes that live for less than 1 s come and go" in line for line in lines) == 1
+    # The one that was there as cancel was pressed is told of: it comes, and it dies.
+    assert sum("(sleep)" in line or "is of the run" in line for line in lines) <= 3
+
+
 def test_a_survivor_is_told_with_what_it_wrote_and_left_alone(start: Start, watch: Watch, tmp_path: Path) -> None:
     system = start("writer")
     survivor = system.processes[1]
