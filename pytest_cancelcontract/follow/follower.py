@@ -182,7 +182,7 @@ class _Follower:
         self._journal = journal
         self._folder = folder
         self._say = say
-        self._commands = Commands(loop)
+        self._commands = Commands(loop, reaps=True)
         self._operator = Operator()
         self._clock = Clock()
         self._is_pressed = False

@@ -19,10 +19,15 @@ class SpawnError(Exception):
 
 
 class Commands:
-    """All commands of the recorder, which is their parent."""
+    """All commands of the recorder, which is their parent.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    One that has ended stays unreaped until it is released, so that its pid is nobody else's; unless ``reaps``, where others ask by the
+    pid whether it lives.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, reaps: bool = False) -> None:
         self._loop = loop
+        self._reaps = reaps
         self._outputs = 0
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -94,3 +99,5 @@ class Commands:
         result = os.waitid(os.P_PIDFD, command.held.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if result is not None:
             watch.exited(command, result.si_status if result.si_code == os.CLD_EXITED else -result.si_status)
+            if self._reaps:
+                self._processes[command.held.identity.pid].poll()
