@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from pytest_cancelcontract.agents.verdict import allowed_lines
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.history import History, Observation
@@ -227,6 +229,7 @@ def test_a_late_change_whose_writer_nobody_found_acquits_no_agent(tries: Try, tm
         writer.wait()
 
 
+@pytest.mark.slow
 def test_a_helper_that_may_live_on_may_not_write_on(tries: Try) -> None:
     result = tries(sample("leaves_its_tools").allowing({"agent-tool": "it may", "sh": "it waits for it"}), "tool-term")
     assert result.broken == ("no-late-writes",)
@@ -242,6 +245,7 @@ def test_an_allowed_helper_is_told_and_accuses_nobody(tries: Try, tmp_path: Path
     assert len(allowed_lines(result.history)) == 1
 
 
+@pytest.mark.slow
 def test_a_name_that_is_allowed_and_does_not_live_on_is_not_told(tries: Try) -> None:
     result = tries(sample("ends_its_tools").allowing({"agent-tool": "it may"}), "tool-term")
     assert allowed_lines(result.history) == []

@@ -128,6 +128,7 @@ def test_an_entry_for_a_drill_that_was_not_run_is_not_stale(team: Any, run: Run,
     result.assert_outcomes(passed=1, deselected=1 if words == ("-k", "polite") else 0)
 
 
+@pytest.mark.slow
 def test_an_expired_entry_accepts_nothing_and_is_told(team: Any, run: Run) -> None:
     team(BROKEN_TEST, entries(*SHOWN[:1], expires=day(-1)) + "\n" + entries(*SHOWN[1:], expires=day(0)))
     result = gate(run)

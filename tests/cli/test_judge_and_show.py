@@ -68,6 +68,7 @@ def again(history: str, folder: Path, **environment: str) -> bytes:
     return subprocess.run(words, cwd=folder, env={**os.environ, **environment}, stdout=subprocess.PIPE, timeout=50).stdout
 
 
+@pytest.mark.slow
 def test_the_findings_of_a_run_can_be_compared_with_it(pytester: pytest.Pytester, command: Run, kept: list[str]) -> None:
     fast = [word.replace("cancel-", "") for word in FAST]
     command("run", *fast, "--scenario=polite", "--report=run.json", "--", *kept)

@@ -55,9 +55,9 @@ def test_it_builds_in_strict_mode_and_asks_nobody_for_anything(tmp_path: Path) -
     [
         ("[a page](nowhere.md)", "nowhere"),
         ("[a heading](index.md#nowhere)", "nowhere"),
-        ("[a file](../nowhere.py)", "nowhere"),
-        ("```{literalinclude} nowhere.py\n```", "nowhere"),
-        ("![a picture](nowhere.webp)", "nowhere"),
+        pytest.param("[a file](../nowhere.py)", "nowhere", marks=pytest.mark.slow),
+        pytest.param("```{literalinclude} nowhere.py\n```", "nowhere", marks=pytest.mark.slow),
+        pytest.param("![a picture](nowhere.webp)", "nowhere", marks=pytest.mark.slow),
     ],
     ids=["a page", "a heading", "a file", "an example", "a picture"],
 )

@@ -145,7 +145,7 @@ def test_a_leader_is_held_before_it_works_and_notices(drill: RunDrill) -> None:
     assert [seen.kind for seen in history.of("lifeline", "ready", "working", "notice", "goodbye")] == ["ready", "notice", "goodbye"]
 
 
-@pytest.mark.parametrize("moment", [Moment.BEFORE_HANDLERS, Moment.BEFORE_WORK])
+@pytest.mark.parametrize("moment", [pytest.param(Moment.BEFORE_HANDLERS, marks=pytest.mark.slow), Moment.BEFORE_WORK])
 def test_a_run_whose_cancel_is_lost_goes_on_to_work(drill: RunDrill, terms: Terms, moment: Moment) -> None:
     history = drill(_command("deaf"), "cancel-at-start", moment)
     released, working = _only(history, "drill", "released"), _only(history, "lifeline", "working")

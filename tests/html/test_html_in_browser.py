@@ -441,6 +441,7 @@ def test_on_a_narrow_screen_only_the_boxes_scroll_sideways(open_page: OPEN) -> N
     assert name is not None and name["x"] >= 0
 
 
+@pytest.mark.slow
 def test_on_paper_the_filters_are_gone_and_nothing_is_cut_off(open_page: OPEN) -> None:
     page = open_page(color_scheme="dark", viewport={"width": 1046, "height": 720})
     page.emulate_media(media="print")

@@ -65,7 +65,14 @@ def test_the_way_of_a_cancel_is_measured(driver: Driver, drill: Conduct) -> None
     assert measured["heartbeat_interval_s"] is None or measured["heartbeat_interval_s"] >= 0.5 * every_s
 
 
-@pytest.mark.parametrize("scenario", [row.id for row in DRILLED if row.needs])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(row.id, marks=() if row.id in {"wrapper-killed", "wedged", "engine-lost"} else pytest.mark.slow)
+        for row in DRILLED
+        if row.needs
+    ],
+)
 def test_the_floor_the_progress_check_and_the_fence_are_kept(driver: Driver, drill: Conduct, scenario: str) -> None:
     result = drill(driver, scenario)
     assert (_not_kept(result), result.verdict) == ({}, Verdict.KEPT)

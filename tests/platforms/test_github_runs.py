@@ -73,6 +73,7 @@ def test_a_change_that_mends_the_wrapper_is_an_annotation_in_the_baseline(
     assert text.startswith("\n### Cancel contract: 2 drills: 2 kept\n") and "**What fails the run**\n\n- ci\\/known\\.toml\\:3\\:" in text
 
 
+@pytest.mark.slow
 def test_paths_are_those_of_the_repository_and_not_of_the_folder_that_pytest_runs_in(
     pytester: pytest.Pytester, team: Team, on_github: OnGitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +186,7 @@ def test_tests_that_are_none_of_ours_are_left_alone(team: Team, on_github: OnGit
     assert annotations_in(result) == []
 
 
+@pytest.mark.slow
 def test_without_a_test_file_there_is_no_place(
     pytester: pytest.Pytester, command: Run, broken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -428,6 +428,7 @@ def test_an_object_that_is_no_adapter_is_named(team: Any, run: Run) -> None:
     result.stdout.fnmatch_lines(["E * TypeError: an adapter needs start(run) and cancel(handle); object lacks *"])
 
 
+@pytest.mark.slow
 def test_a_failed_contract_test_that_is_run_again_fails_again_without_a_drill(team: Any, run: Run) -> None:
     """As a rerun plugin would do it, by running the protocol a second time."""
     team(
@@ -531,6 +532,7 @@ def test_faults_of_the_adapter_are_no_broken_clauses(team: Any, run: Run) -> Non
     result.stdout.fnmatch_lines(["*polite could not be run*cancel could not be pressed: cannot start '/no/such/cancel'*"])
 
 
+@pytest.mark.slow
 def test_a_unittest_case_or_a_run_without_a_terminal_is_no_internal_error(pytester: pytest.Pytester, run: Run, kept: list[str]) -> None:
     pytester.makepyfile(
         test_case="""

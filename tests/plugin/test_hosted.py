@@ -76,7 +76,7 @@ def team(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.usefixtures("team")
-@pytest.mark.parametrize("mode", ["prepend", "importlib"])
+@pytest.mark.parametrize("mode", [pytest.param("prepend", marks=pytest.mark.slow), "importlib"])
 def test_an_asyncio_wrapper_that_forgets_its_process_is_told(mode: str, run: Run) -> None:
     result = run(*FAST, f"--import-mode={mode}", "-k", "forgets or alive")
     result.assert_outcomes(passed=1, failed=1)
@@ -90,7 +90,7 @@ def test_an_asyncio_wrapper_that_forgets_its_process_is_told(mode: str, run: Run
 
 
 @pytest.mark.usefixtures("team")
-@pytest.mark.parametrize("mode", ["prepend", "importlib"])
+@pytest.mark.parametrize("mode", ["prepend", pytest.param("importlib", marks=pytest.mark.slow)])
 def test_a_wrapper_that_kills_its_own_group_does_not_kill_pytest(mode: str, run: Run) -> None:
     result = run(*FAST, f"--import-mode={mode}", "-k", "own_group or alive")
     result.assert_outcomes(passed=1, failed=1)

@@ -67,6 +67,7 @@ def test_it_fails_where_that_is_asked_for(run: Run, words: Callable[..., str]) -
     result.stdout.fnmatch_lines(["*wrapper-killed:floor-holds*"])
 
 
+@pytest.mark.slow
 def test_a_wrapper_that_is_the_command_itself_has_no_platform(run: Run, words: Callable[..., str]) -> None:
     result = _drill(run, words(wrapper="{time_limit}"), "wrapper-killed", "never-cancelled")
     result.assert_outcomes(skipped=1, passed=1)

@@ -135,6 +135,7 @@ def test_no_more_drills_than_asked_for_are_in_flight_and_the_longest_go_first(te
     assert started[-1] == "silent", "the shortest that nobody waited for"
 
 
+@pytest.mark.slow
 def test_one_drill_at_a_time_is_one(team: Any, run: Run) -> None:
     """Objects are driven one at a time unless it is asked otherwise, and a test that brings its own adapter is no exception then."""
     team(
@@ -255,6 +256,7 @@ def test_a_drill_whose_test_never_asks_for_it_is_ended_with_its_test_and_the_ada
 # ---------------------------------------------------------------------- run again
 
 
+@pytest.mark.slow
 def test_a_broken_contract_stays_broken_where_tests_are_run_again(team: Any, run: Run) -> None:
     pytest.importorskip("pytest_rerunfailures")
     team(
@@ -291,7 +293,9 @@ def test_a_broken_contract_stays_broken_where_tests_are_run_again(team: Any, run
 
 
 @pytest.mark.parametrize(
-    ("words", "to_group"), [((), False), ((), True), (("-n2",), False), (("-n2",), True)], ids=["pytest", "terminal", "-n2", "-n2 terminal"]
+    ("words", "to_group"),
+    [((), False), pytest.param((), True, marks=pytest.mark.slow), (("-n2",), False), pytest.param(("-n2",), True, marks=pytest.mark.slow)],
+    ids=["pytest", "terminal", "-n2", "-n2 terminal"],
 )
 def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing(team: Any, kept: list[str], words: tuple[str, ...], to_group: bool) -> None:
     """That nothing is left is what the leak guard says of this very test. A terminal sends the signal to the whole group."""

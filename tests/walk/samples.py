@@ -62,8 +62,8 @@ class Sample:
         return everywhere | dict(self.cells.get(scenario.id, {}))
 
     def scenarios(self, *, whole: bool) -> list[Scenario]:
-        """The scenarios to walk: all of them, or for a broken sample ``polite`` and those that show its fault."""
-        if whole or self.is_kept:
+        """The scenarios to walk: all of them, or ``polite`` and those that show what the sample is there for, where some are named."""
+        if whole or (self.is_kept and not self.shown_in):
             return [row for row in WALKED if row.id not in self.not_in]
         return [by_id(name) for name in dict.fromkeys(("polite", *self.shown_in))]
 
