@@ -1,4 +1,4 @@
-"""One live run as the recorder's watch keeps it: its processes are held and looked at, and never signalled or ended."""
+"""One live run as the recorder's watch of an agent keeps it: its processes are held and looked at, and never signalled or ended."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from pytest_cancelcontract.follow import target
 from pytest_cancelcontract.recorder import descent, process_table
+from pytest_cancelcontract.recorder.agent_watch import AgentWatch
 from pytest_cancelcontract.recorder.process_table import Stat
 from pytest_cancelcontract.recorder.reaper import Held
 from pytest_cancelcontract.recorder.roll import Command, Member
-from pytest_cancelcontract.recorder.watch import Watch
 
 
-class LiveWatch(Watch):
+class LiveWatch(AgentWatch):
     """The watch of a run that is somebody's work: found from outside as an agent's is, and let alone.
 
     ``place`` is its workspace, None where nobody named one.

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table, reaper
+from pytest_cancelcontract.recorder.agent_watch import AgentWatch
 from pytest_cancelcontract.recorder.reaper import Held
 from pytest_cancelcontract.recorder.watch import Watch
 
@@ -59,7 +60,7 @@ def _take_stamped(watch: Watch, identity: Identity) -> Held | None:
     return held
 
 
-def find_foreign(watch: Watch, table: Table) -> None:
+def find_foreign(watch: AgentWatch, table: Table) -> None:
     """Make members of an agent's processes: what descends from it, lives in a session of its, or carries the stamp.
 
     Nothing that was there before the agent is its, by whatever means. A session is its where a process of its made it: one that a server

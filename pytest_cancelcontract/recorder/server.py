@@ -25,6 +25,7 @@ from pytest_cancelcontract.answers import Script
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import descent, folders, machine, process_table, workspace
 from pytest_cancelcontract.recorder.addresses import listening
+from pytest_cancelcontract.recorder.agent_watch import AgentWatch
 from pytest_cancelcontract.recorder.books import Books
 from pytest_cancelcontract.recorder.clock import Clock
 from pytest_cancelcontract.recorder.commands import Commands, SpawnError
@@ -183,7 +184,8 @@ class Recorder:
         watched = WorkspaceWatch(journal, token, folder / "workspace", ignore=planned.ignore)
         spending = Spending(self._meter, journal, self._providers)
         spending.open(token)
-        watch = Watch(name, token, folder, journal, watched, spending, settled, header.get("capabilities", ()), planned)
+        kind = AgentWatch if planned.agent else Watch
+        watch = kind(name, token, folder, journal, watched, spending, settled, header.get("capabilities", ()), planned)
         self._watches[name] = self._by_token[token] = watch
         return {
             "drill": name,
@@ -270,6 +272,7 @@ class Recorder:
     async def _signal(self, *, drill: str, name: str, to: str) -> dict[str, Any]:
         """Send the agent a signal; who belongs to it is looked up once more before, while its processes still have their parents."""
         watch = self._watches[drill]
+        assert isinstance(watch, AgentWatch)
         descent.find_foreign(watch, process_table.all_processes())
         return {"at_s": watch.signal(name, to)}
 
@@ -399,17 +402,17 @@ class Recorder:
         pause_s = SAMPLE_EVERY_S
         while True:
             await asyncio.sleep(pause_s)
-            began, agents = time.monotonic(), list[Watch]()
+            began, agents = time.monotonic(), list[AgentWatch]()
             if watches := [
                 watch for watch in self._watches.values() if not watch.is_finished and (watch.roll.commands or watch.roll.members)
             ]:
                 table = process_table.all_processes()
-                agents = [watch for watch in watches if watch.is_agents]
-                descent.find_descendants([watch for watch in watches if watch.roll.commands and not watch.is_agents], table)
-                for watch in agents:
-                    descent.find_foreign(watch, table)
-                    watch.see_names(table)
-                    watch.see_work()
+                agents = [watch for watch in watches if isinstance(watch, AgentWatch)]
+                descent.find_descendants([watch for watch in watches if watch.roll.commands and watch not in agents], table)
+                for agent in agents:
+                    descent.find_foreign(agent, table)
+                    agent.see_names(table)
+                    agent.see_work()
                 for watch in watches:
                     watch.see_stopped(table)
                     watch.sample_starvation()

@@ -7,16 +7,14 @@ handover and the deadline, are reckoned here because looks have to be taken at t
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_cancelcontract.history import OUTCOME_CAPABILITIES, TERMINAL
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import leavings, marks, process_table, stopped
+from pytest_cancelcontract.recorder import leavings, process_table, stopped
 from pytest_cancelcontract.recorder.barrier import Barrier
 from pytest_cancelcontract.recorder.clock import STEP_AT_LEAST_S, Lateness
 from pytest_cancelcontract.recorder.journal import Journal
@@ -33,13 +31,23 @@ from pytest_cancelcontract.terms import Terms
 LOOK_AGAIN_FOR_S = 0.010
 """A process that is dying within this time of a report, a handover or a second start counts as dying at it (docs/history.md)."""
 CHANGES_EVERY_S = 0.25
-TOKENS_STREAMED = 5
-WRITES_AT_WORK = 3
-"""From when on an agent is at work: so many tokens of one answer, or so many lines of the command that it runs."""
 
 
 class Watch:
     """One drill, from its opening to its end."""
+
+    events: ClassVar[Mapping[str, Callable[[Any], bool]]] = {
+        "working": lambda watch: watch.roll.is_working() or bool(watch.problems),
+        "held": lambda watch: watch.is_held() or bool(watch.problems),
+        "ended": lambda watch: watch.roll.has_ended() or bool(watch.problems),
+        "wedged": lambda watch: watch.roll.is_wedged() or bool(watch.problems),
+        "delivered": lambda watch: watch._is_delivered,
+        "wrapper-exited": lambda watch: watch.roll.wrapper_has_exited(restarted=watch.roll.is_restarting),
+        "handover": lambda watch: watch._handed_over,
+        "over": lambda watch: watch._over.is_over(),
+        "second-working": lambda watch: watch.roll.has_second_looked(),
+    }
+    """What can be waited for, by name; the plugin's side says what each means."""
 
     def __init__(
         self,
@@ -83,12 +91,9 @@ class Watch:
         self._reported: str | None = None
         self._is_delivered = False
         self._goes_on: set[str] = set()
-        self._has_tool_written = False
         self._handed_over = False
         self._starters: dict[str, Identity] = {}
         self.folders: set[str] = set()
-        if plan.agent:  # what it asks for is what a trial waits for
-            spending.heard = self.changed
         self._starvation = Starvation()
         self._waited_before_s = 0.0
         self._stopped: set[Identity] = set()
@@ -176,8 +181,6 @@ class Watch:
         """A command runs for the adapter."""
         command = self.roll.spawned(held, output, role, run)
         self.journal.add("process-table", "spawned", str(held.identity), role=command.role, argv=argv, pid=held.identity.pid, run=run)
-        if self._plan.agent and command.is_wrapper:
-            self._begins(command)
         return command
 
     def exited(self, command: Command, status: int) -> None:
@@ -315,13 +318,13 @@ class Watch:
         if any(event == one.ended() and one.status is not None for one in roll.commands):
             return True
         name, _, or_exited = event.partition("-or-")
-        if name in _EVENTS:
+        if name in self.events:
             host = roll.host()
             has_host_exited = host is not None and host.status is not None
             is_second = name.startswith("second")
             has_wrapper_exited = self._is_lost(FIRST, restarted=True) if is_second else roll.wrapper_has_exited()
             has_exited = bool(or_exited) and (has_host_exited or has_wrapper_exited)
-            return has_exited or _EVENTS[name](self)
+            return has_exited or self.events[name](self)
         run, _, name = name.rpartition("-")
         return self._has_happened_to(run, name, or_exited=bool(or_exited))
 
@@ -612,64 +615,6 @@ class Watch:
         self.journal.add("process-table", "disrupted", str(starter), how=how)
         return "" if act() else f"the right to signal the wrapper (pid {starter.pid})"
 
-    # --- An agent's own command line, whose processes say nothing --------------------------------------------------------
-
-    @property
-    def is_agents(self) -> bool:
-        """The drill is an agent's: its processes are found from outside."""
-        return self._plan.agent
-
-    def _begins(self, command: Command) -> None:
-        """The agent is started: it is the leader, and the workspace is where it was started."""
-        place = self.folder / "workspace"
-        status = place.stat()
-        where = {"cwd": str(place), "cwd_dev": status.st_dev, "cwd_ino": status.st_ino, "uid": os.getuid()}
-        if trouble := self.workspace.open(where):
-            self.problem(trouble)
-        held = Held.take(command.held.identity)
-        assert held is not None  # it is a child that nobody has waited for
-        member = Member(held, "leader", self.roll.attempt_of_found(held.identity), is_found=True)
-        self._hold(member, "its start", found=True, pid=held.identity.pid, roles=["leader"], **where)
-
-    def found(self, held: Held, seen: process_table.Stat, by: str) -> None:
-        """A process of the agent was found; it is a member, under the name that the process table has for it."""
-        member = Member(held, seen.comm, self.roll.attempt_of_found(held.identity), is_found=True)
-        self._hold(member, by, found=True, pid=process_table.own_pid(held.identity.pid))
-        self.changed()
-
-    def see_names(self, table: Mapping[int, process_table.Stat]) -> None:
-        """See which of the found processes have become another program: until then a child bears its parent's name."""
-        for member in self.roll.living():
-            seen = table.get(member.held.identity.pid)
-            if not member.is_found or member.role == "leader" or seen is None or seen.identity != member.held.identity:
-                continue
-            if seen.comm != member.role:
-                member.role = seen.comm
-                self.journal.add("process-table", "named", member.subject, comm=seen.comm)
-
-    def see_work(self) -> None:
-        """See whether the command that the agent was told to run writes, until it does."""
-        if not self._has_tool_written:
-            self._has_tool_written = marks.count(self.folder / "workspace", next(iter(self.roll.tokens))) >= WRITES_AT_WORK
-            if self._has_tool_written:
-                self.changed()
-
-    def signal(self, name: str, to: str) -> float:
-        """Send the agent a signal, by its process or by its group (``"pid"`` or ``"group"``), and return when that was."""
-        command = self.roll.wrapper()
-        if command is None:
-            raise LookupError("there is no command to send a signal to")
-        number = signal.Signals[name]
-        at_s = round(time.monotonic(), 6)  # as the history has it: from here on the deadline is reckoned
-        if to == "group":
-            # It leads its group and is not waited for, so the number cannot be anybody else's.
-            os.killpg(command.held.identity.pid, number)
-        else:
-            signal.pidfd_send_signal(command.held.pidfd, number)
-        self.journal.add("adapter", "signalled", str(command.held.identity), at_s=at_s, by=name, to=to)
-        self.spending.press()
-        return at_s
-
     # --- The end ------------------------------------------------------------------------------------------------------
 
     async def last_looks(self) -> None:
@@ -702,20 +647,3 @@ def _said_at_s(message: Mapping[str, Any]) -> float:
     """When a process said something, by its own word where it gave one."""
     at_s = message.get("at_s")
     return float(at_s) if isinstance(at_s, (int, float)) else time.monotonic()
-
-
-_EVENTS: dict[str, Callable[[Watch], bool]] = {
-    "working": lambda watch: watch.roll.is_working() or bool(watch.problems),
-    "held": lambda watch: watch.is_held() or bool(watch.problems),
-    "ended": lambda watch: watch.roll.has_ended() or bool(watch.problems),
-    "wedged": lambda watch: watch.roll.is_wedged() or bool(watch.problems),
-    "delivered": lambda watch: watch._is_delivered,
-    "wrapper-exited": lambda watch: watch.roll.wrapper_has_exited(restarted=watch.roll.is_restarting),
-    "handover": lambda watch: watch._handed_over,
-    "over": lambda watch: watch._over.is_over(),
-    "asked": lambda watch: watch.spending.main_requests > 0,
-    "streams": lambda watch: watch.spending.most_tokens >= TOKENS_STREAMED,
-    "tool-works": lambda watch: watch._has_tool_written,
-    "second-working": lambda watch: watch.roll.has_second_looked(),
-}
-"""What can be waited for, by name; the plugin's side says what each means."""
