@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 TIMES ?= 1
 
@@ -11,15 +12,19 @@ TIMES ?= 1
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-22s%s\n", $$1, $$2}'
 
-$(READY): pyproject.toml
+$(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit("pytest-cancelcontract needs Python 3.11 or newer, and %s is %d.%d: try make PYTHON=python3.12" % (sys.executable, v[0], v[1]) if v < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $(INSTALLED)
+
+$(READY): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
 
 SAMPLE = $(BIN)/cancelcontract run --grace 1 $(2) -- $(BIN)/python fixtures/wrappers/$(1).py --grace 0.8 '{workspace}' '{source}' '{runner}'
 
-drill: $(READY) ## drill the bundled samples: two that keep the contract, and one that does not
+drill: $(INSTALLED) ## drill the bundled samples: two that keep the contract, and one that does not
 	$(call SAMPLE,kept/subreaper,)
 	$(call SAMPLE,kept/guard,)
 	@echo
