@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_cancelcontract.cli.findings import exit_status, finding_lines
@@ -31,7 +32,7 @@ def add_to(actions: Actions) -> None:
         " --level should.",
         allow_abbrev=False,
     )
-    parser.add_argument("histories", nargs="+", metavar="HISTORY", help="a history file, as kept in .cancelcontract/")
+    parser.add_argument("histories", nargs="+", metavar="HISTORY", help="a history file, as kept in .cancelcontract/, or a folder of them")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json is the report that --cancel-report writes")
     add_option(parser, _LEVEL)
 
@@ -44,12 +45,23 @@ def main(options: argparse.Namespace, _command: Sequence[str]) -> int:
     """
     from pytest_cancelcontract.finding import Level
 
-    judged = [(history, _judge(history)) for history in map(read_history, options.histories)]
+    judged = [(history, _judge(history)) for history in map(read_history, _files(options.histories))]
     if options.format == "json":
         _print_json(judged)
     else:
         print("\n\n".join("\n".join(finding_lines(history, checks)) for history, checks in judged))
     return exit_status([checks for _, checks in judged], Level(options.cancel_level or Level.MUST))
+
+
+def _files(given: Sequence[str]) -> Iterator[str]:
+    for path in given:
+        if Path(path).is_dir():
+            found = sorted(str(file) for file in Path(path).rglob("*.jsonl"))
+            if not found:
+                raise BadUse(f"no history lies in {path}: they are files that end in .jsonl")
+            yield from found
+        else:
+            yield path
 
 
 def _judge(history: History) -> tuple[Check, ...]:

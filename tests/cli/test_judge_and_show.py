@@ -104,6 +104,18 @@ def test_the_exit_status_says_the_worst(
     assert cli.main(["judge", *words, *histories]) == status, capsys.readouterr().out
 
 
+def test_a_folder_stands_for_all_histories_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    files = [write(tmp_path / "run" / "b.jsonl", SURVIVOR_STORY), write(tmp_path / "a.jsonl", KEPT_STORY)]
+    assert cli.main(["judge", str(tmp_path)]) == 1
+    of_folder = capsys.readouterr().out
+    assert cli.main(["judge", *reversed(files)]) == 1
+    assert capsys.readouterr().out == of_folder and "deaf-child" in of_folder
+    (tmp_path / "empty").mkdir()
+    assert cli.main(["judge", str(tmp_path / "empty")]) == 4
+    assert "no history lies in" in capsys.readouterr().err
+
+
 def test_a_history_of_which_nothing_can_be_judged_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its only clause takes an outcome, which the adapter could not tell."""
     header = {"scenario": "cancel-after-end", "capabilities": [], "act": "cancel-after-end"}
