@@ -136,5 +136,5 @@ class Run:
         script = folder / name
         if not script.exists():
             folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-            write_whole(script, f'#!/bin/sh\nexec {shlex.join(self.argv)} -- "$@"\n'.encode(), mode=0o755)
+            write_whole(script, f'#!/bin/sh\nexec {shlex.join(self.argv)} "$@"\n'.encode(), mode=0o755)
         return script

@@ -72,7 +72,7 @@ class RunnerPath:
 
     def announce(self, key: str, argv: Sequence[str]) -> None:
         """A drill is in flight: from now on the program becomes this command line."""
-        write_whole(self._runs / f"{key}.run", f'exec {shlex.join(argv)} -- "$@"\n'.encode(), mode=0o644)
+        write_whole(self._runs / f"{key}.run", f'exec {shlex.join(argv)} "$@"\n'.encode(), mode=0o644)
 
     def withdraw(self, key: str) -> None:
         """The drill is over."""

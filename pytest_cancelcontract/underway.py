@@ -344,7 +344,8 @@ class UnderWay:
     def note_not_restarted(self, error: str | None = None, *, is_overdue: bool = False) -> None:
         """Note why the second run did not come up, as far as its wrapper, or the call that starts it, tells.
 
-        It was ``refused`` where the call raised or the wrapper has ended, and it may have ``said`` why.
+        It was ``refused`` where the call raised or the wrapper has ended, and it may have ``said`` why: words that do not name the
+        workspace's folder say nothing of it.
         ``is_overdue`` says that the error is the plugin's own: the call did not return in time.
         """
         second = self._wait_a_slice("second-working", time.monotonic()).state["second"]
@@ -353,7 +354,7 @@ class UnderWay:
         # A client that hands its run to a service leaves well, and the run may come yet.
         has_given_up = second["exited"] and (second["status"] != 0 or "exit" in self._capabilities)
         is_refused = has_raised or bool(has_given_up)
-        has_said = has_raised or bool(self._printed())
+        has_said = has_raised or self.run.workspace.name in (self._printed() or "")
         why = error or f"{ended}.{self.output_tail()}"
         self.observe("adapter", "not-restarted", why=why, refused=is_refused, said=has_said)
 
@@ -435,7 +436,8 @@ class UnderWay:
         when = f"before the runner worked (still missing: {missing})" if missing else "before cancel was pressed, although its run works"
         # Status 0 is what a client says that has handed its run to somebody else.
         hint = " A command that ends while its run goes on belongs to --cancel-start, or into an adapter." if status == 0 else ""
-        if status in {126, 127} or "No such file or directory" in self.output_tail():
+        is_misplaced = status in {126, 127} or "No such file or directory" in self.output_tail()
+        if is_misplaced and "{workspace}" not in self._header["wrapper"]:
             hint = " A command without {workspace} is started in the drill's workspace: write the paths of your own files absolute."
         if "frozen" in self._scenario.habits and got.state["attempts"]:
             hint = " The runner of this scenario stops itself, and some waits come back for that (bash's, without -f) as if it had ended."

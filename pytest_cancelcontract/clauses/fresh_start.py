@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import Facts
-from pytest_cancelcontract.clauses.members import CONTROL
+from pytest_cancelcontract.clauses.members import CONTROL, Member
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import Observation
 
@@ -16,8 +17,32 @@ ADVICE = (
 )
 UNBLOCK = "tie each lock to a process that is ended with its run, do not let the run inherit it, and break the locks of a killed run"
 EXPECTED = "the second run finds no file, lock or session of the first, and is not kept from starting by one"
+TOO_LATE = f"see outcome-reported: the workspace must be built anew, and the end reported, within kill_within of gone; {words.QUIETER}"
 CONTROL_SHARE = 1 / 3
 """Another task must have come up in this share of the time that the same one was given, or the machine may be why that one did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a leader of a later start says that it found."""
+
+    member: Member
+    seen: Observation
+
+    @property
+    def poison(self) -> Sequence[Mapping[str, Any]]:
+        """The things of the first run, each with its kind and path."""
+        return self.seen.data.get("poison") or ()
+
+    @property
+    def session(self) -> Mapping[str, Any] | None:
+        """The first run's session that it was handed, with where; None without one."""
+        return self.seen.data.get("session") or None
+
+    @property
+    def folder(self) -> str:
+        """Its working folder."""
+        return str(self.member.hello.get("cwd", "its working folder"))
 
 
 def check(facts: Facts) -> Finding:
@@ -25,7 +50,8 @@ def check(facts: Facts) -> Finding:
 
     A second start that says why it will not start, and starts nothing, keeps this where the old workspace cannot be removed.
     Returns:
-        inconclusive when the first run left no poison, or no second run came up and looked.
+        inconclusive when the first run left no poison, or no second run came up and looked; or when it found what the first one's
+        wrapper removed after the deadline, and before it reported the end.
     """
     planted = next((one.last("planted") for one in facts.pressed_members if one.last("planted")), None)
     if planted is None or not planted.data.get("poison"):
@@ -33,21 +59,38 @@ def check(facts: Facts) -> Finding:
     if _may_be_resumed(facts):
         return Finding(Verdict.NOT_APPLICABLE, "the first run ended by itself, and what it left may be built on", EXPECTED)
     looks = [
-        one for member in facts.second_run if member.is_leader for one in member.said if one.kind == "found" and one.data.get("looked")
+        Look(member, one)
+        for member in (*facts.revivals, *facts.second_run)
+        if member.is_leader
+        for one in member.said
+        if one.kind == "found" and one.data.get("looked")
     ]
-    if not looks:
+    # One that nobody asked for shows what it found, and is no second start of the drill's where it found nothing.
+    found = [look for look in looks if look.poison or look.session]
+    second = [look for look in looks if look.member in facts.second_run]
+    if not found and not second:
         return _not_looked(facts)
+    first = (found or second)[0]
     kinds = words.several(sorted({str(item.get("kind")) for item in planted.data["poison"]}), ", ")
-    seen_by = f"lifeline of the second run's leader, {words.after_press(facts, looks[0].at_s)}; planted by the first: {kinds}"
-    found = [item for look in looks for item in _found(look, _where(facts))]
-    if not found and not all(look.data.get("marked", True) for look in looks):
-        observed = f"the second run found itself in {_folder(facts)}, which is no workspace made for a drill, and looked nowhere else"
+    whose = (
+        "second run's leader"
+        if first.member in facts.second_run
+        else f"leader of a start that nobody asked for ({words.who(first.member)})"
+    )
+    seen_by = f"lifeline of the {whose}, {words.after_press(facts, first.seen.at_s)}; planted by the first: {kinds}"
+    if not found and not all(look.seen.data.get("marked", True) for look in second):
+        observed = (
+            f"the second run found itself in {_folder(facts, first)}, which is no workspace made for a drill, and looked nowhere else"
+        )
         return words.inconclusive(observed, EXPECTED, seen_by=seen_by, advice="start it in a workspace that is built from run.source")
     if not found:
-        observed = f"nothing of the first run, of {len(planted.data['poison'])} things planted, in {_folder(facts)}"
+        observed = f"nothing of the first run, of {len(planted.data['poison'])} things planted, in {_folder(facts, first)}"
         return Finding(Verdict.KEPT, observed, EXPECTED, seen_by)
-    observed = f"found of the first run in {_folder(facts, is_built_on=True)}: {'; '.join(found)}"
-    return Finding(Verdict.BROKEN, observed, EXPECTED, seen_by, _likely(facts, looks), ADVICE)
+    by = "" if first.member in facts.second_run else " by a start that nobody asked for"
+    observed = f"found of the first run{by} in {_folder(facts, first)}: {'; '.join(_found(first))}"
+    if removed := _removed_too_late(facts, found):
+        return words.inconclusive(f"{observed}; {removed}", EXPECTED, seen_by=seen_by, advice=TOO_LATE, spoilt=True)
+    return Finding(Verdict.BROKEN, observed, EXPECTED, seen_by, _likely(facts, first), ADVICE)
 
 
 def _may_be_resumed(facts: Facts) -> bool:
@@ -57,15 +100,28 @@ def _may_be_resumed(facts: Facts) -> bool:
     return bool(facts.first_run) and not facts.missing_roles and all(one.died_alone and one.death.is_closed for one in facts.first_run)
 
 
+def _removed_too_late(facts: Facts, found: list[Look]) -> str:
+    """That the task was started again at the deadline while the first one's wrapper was still about to remove all that was found.
+
+    What is wrong then, if anything, is how long that takes, and the machine may be why: an engine would have waited for the report.
+    """
+    report, left = facts.report, facts.history.first("workspace", "left-at-report")
+    if report is None or left is None or report.answered_s <= facts.restarting_s or left.data.get("poison"):
+        return ""
+    if any(look.session or look.member not in facts.second_run or look.folder != left.data.get("path") for look in found):
+        return ""
+    restart, end = (words.after_press(facts, at_s) for at_s in (facts.restarting_s, report.answered_s))
+    return f"the task was started again at the deadline ({restart}), and nothing of it was left there when the end was reported ({end})"
+
+
 # --- What it found ----------------------------------------------------------------------------------------------------
 
 
-def _found(look: Observation, folder: str) -> list[str]:
-    """What was found, by kind and path; what lies in the second run's own folder is told from there."""
-    inside = f"{folder.rstrip('/')}/"
-    items = [f"{item.get('kind')} {str(item.get('path')).removeprefix(inside)}{_held(item)}" for item in look.data.get("poison") or ()]
-    session = look.data.get("session")
-    return items + ([f"session in {_place(session)}"] if session else [])
+def _found(look: Look) -> list[str]:
+    """What was found, by kind and path; what lies in that start's own folder is told from there."""
+    inside = f"{look.folder.rstrip('/')}/"
+    items = [f"{item.get('kind')} {str(item.get('path')).removeprefix(inside)}{_held(item)}" for item in look.poison]
+    return items + ([f"session in {_place(look.session)}"] if look.session else [])
 
 
 def _held(item: Any) -> str:
@@ -76,44 +132,36 @@ def _place(session: Any) -> str:
     return "its command line" if session["where"] == "argv" else "its environment"
 
 
-def _where(facts: Facts) -> str:
-    second = facts.second_leader
-    return str(second.hello.get("cwd", "its working folder")) if second is not None else "its working folder"
-
-
-def _folder(facts: Facts, *, is_built_on: bool = False) -> str:
-    """Where the second run found itself, as a folder and by device and inode, and whether that is where the first one was.
+def _folder(facts: Facts, look: Look) -> str:
+    """Where it looked, as a folder and by device and inode, and whether that is where the first run was.
 
     A folder that is made anew can have the number of the one that was removed, so the same number says so only with something in it.
     """
-    path = _where(facts)
-    mine, theirs = _numbers(facts)
-    told = f"{path} (device {mine[0]}, inode {mine[1]}"
+    mine, theirs = _numbers(facts, look)
+    told = f"{look.folder} (device {mine[0]}, inode {mine[1]}"
     if mine == (None, None):
-        return path
+        return look.folder
     if mine == theirs:
-        return f"{told}: the first run's own folder)" if is_built_on else f"{told})"
+        return f"{told}: the first run's own folder)" if look.poison else f"{told})"
     return f"{told}; the first run's was inode {theirs[1]})" if theirs != (None, None) else f"{told})"
 
 
-def _numbers(facts: Facts) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Device and inode of the second run's folder, and of the first one's; None where they are not told."""
-    second, opened = facts.second_leader, facts.history.first("workspace", "opened")
-    hello, first = second.hello if second is not None else {}, opened.data if opened is not None else {}
+def _numbers(facts: Facts, look: Look) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Device and inode of its folder, and of the first run's; None where they are not told."""
+    opened = facts.history.first("workspace", "opened")
+    hello, first = look.member.hello, opened.data if opened is not None else {}
     return (hello.get("cwd_dev"), hello.get("cwd_ino")), (first.get("dev"), first.get("ino"))
 
 
-def _is_same_folder(facts: Facts) -> bool:
-    mine, theirs = _numbers(facts)
-    return mine == theirs != (None, None)
-
-
-def _likely(facts: Facts, looks: list[Observation]) -> str:
-    has_files = any(look.data.get("poison") for look in looks)
-    used = "the first run's own folder was used again" if _is_same_folder(facts) else "the workspace of the killed run was kept, or copied"
-    if has_files and any(look.data.get("session") for look in looks):
+def _likely(facts: Facts, look: Look) -> str:
+    mine, theirs = _numbers(facts, look)
+    is_same_folder = mine == theirs != (None, None)
+    used = "the first run's own folder was used again" if is_same_folder else "the workspace of the killed run was kept, or copied"
+    if look.member not in facts.second_run:
+        used = f"the engine, or the wrapper, starts a killed run again by itself, and {used}"
+    if look.poison and look.session:
         return f"the second run continues the first: {used}, and its session was resumed"
-    return used if has_files else "the session of the killed run was resumed"
+    return used if look.poison else "the session of the killed run was resumed"
 
 
 # --- Why it did not come ----------------------------------------------------------------------------------------------

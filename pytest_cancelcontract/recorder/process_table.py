@@ -144,6 +144,16 @@ def carries(pid: int, name: str, value: str) -> bool:
         return False
 
 
+def is_below(pid: int, above: Identity) -> bool:
+    """Whether a process is this one, descends from it, or lives in the session that it leads, as far as parents still stand."""
+    stat = read_stat(pid)
+    while stat is not None:
+        if stat.identity == above or stat.sid == above.pid:
+            return True
+        stat = read_stat(stat.ppid) if stat.ppid else None
+    return False
+
+
 def open_pidfd(identity: Identity) -> int | None:
     """A pidfd of exactly this process, or None if it is gone; the identity is checked after the descriptor is held."""
     try:

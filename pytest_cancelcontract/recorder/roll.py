@@ -46,7 +46,8 @@ class Attempt:
     """One leader's hello and what came with it, and of which run it is.
 
     ``restarted`` where the drill had asked for the task to be started again, and ``overlaps`` if something of the first run was alive
-    then; ``has_worked`` once all of its roles did at a time.
+    then; ``has_worked`` once all of its roles did at a time. ``wrapper`` is the one of the recorder's commands that its leader stands
+    below, None where it was started by somebody else.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Attempt:
     run: str = FIRST
     overlaps: bool = False
     has_looked: bool = False
+    wrapper: Command | None = None
     has_worked: bool = False
 
 
@@ -216,7 +218,17 @@ class Roll:
         return next((one for one in self.commands if one.is_wrapper and one.run == FIRST and one.restarted), None)
 
     def has_second_looked(self) -> bool:
-        """The task's second start came up, and has looked for what the first run left."""
+        """The task's second start came up, and has looked for what the first run left.
+
+        One that an engine made by itself meanwhile is not the one that was asked for, as long as that one may come yet.
+        """
+        looked = [attempt for attempt in self.attempts if attempt.restarted and attempt.has_looked]
+        second, first = self.second_wrapper(), next((one for one in self.attempts if one.run == FIRST), None)
+        may_come = second is not None and second.status is None and first is not None and first.wrapper is not None
+        return any(attempt.wrapper is second for attempt in looked) if may_come else bool(looked)
+
+    def has_any_looked(self) -> bool:
+        """Some start of the task since the drill asked for it has looked, whoever made it."""
         return any(attempt.restarted and attempt.has_looked for attempt in self.attempts)
 
     def output(self) -> str:

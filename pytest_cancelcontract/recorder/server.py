@@ -238,7 +238,8 @@ class Recorder:
         # Longer than any drill: the cap is for the day on which this process fails.
         lifetime_s = 60 + 3 * (terms.start_s + terms.call_s + max(limit_s or 0.0, terms.deadline_after_press_s) + terms.retry_s)
         tail = ["--cleanup", f"{terms.cleanup_s:g}", "--lifetime", f"{lifetime_s:g}", *(["--hold", hold] if hold else [])]
-        return [sys.executable, "-I", "-S", str(RUNNER), *addresses, "--token", token, *armed, *tail]
+        # Wrappers add words of their own to their agent's: what comes behind is not read as the runner's, and searched for a session.
+        return [sys.executable, "-I", "-S", str(RUNNER), *addresses, "--token", token, *armed, *tail, "--"]
 
     async def _spawn(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str], role: str, run: str) -> dict[str, Any]:
         command = self._commands.start(self._watches[drill], argv, cwd, env, role=role, run=run)

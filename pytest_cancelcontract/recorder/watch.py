@@ -115,6 +115,8 @@ class Watch:
             self.problem(f"a runner process ({role}) said hello and cannot be held: {by}")
             return f"refused it cannot be held by the recorder: {by}"
         self._hold(Member(held, role, attempt, has_input=message.get("stdin") == "open"), by)
+        if role == "leader":
+            attempt.wrapper = self._wrapper_above(held.identity)
         if role == "leader" and message.get("cwd"):
             self.folders.add(str(message["cwd"]))
         if role == "leader" and attempt.run == FIRST and not attempt.restarted and self._pressed_s is None:
@@ -129,6 +131,10 @@ class Watch:
             answer = ""
         self.changed()
         return answer
+
+    def _wrapper_above(self, leader: Identity) -> Command | None:
+        wrappers = [command for command in self.roll.commands if command.is_wrapper]
+        return next((one for one in wrappers if process_table.is_below(leader.pid, one.held.identity)), None)
 
     def _errand(self, attempt: Attempt) -> str:
         """What a leader is to do: a second run only looks, and writes a while where the first is alive, which shows both at it."""
@@ -209,6 +215,8 @@ class Watch:
             self._over.is_reported = True
             if self._pressed_s is not None:
                 self._report(at_s)
+            if self.roll.is_restarting:  # at the deadline, while the first run's wrapper was still about to clean up
+                self._start(self._look_at_old_workspace("left-at-report"))
         self.changed()
 
     def _adapter_did(self, at_s: float, kind: str, data: Mapping[str, Any]) -> None:
@@ -272,7 +280,7 @@ class Watch:
             "handed_over": self._handed_over,
             "stray": [stray for _, stray, _ in self._early if stray],
             "problems": list(self.problems),
-            "second": {"looked": roll.has_second_looked(), **(second.as_dict() if second else {"exited": False, "status": None})},
+            "second": {"looked": roll.has_any_looked(), **(second.as_dict() if second else {"exited": False, "status": None})},
         }
 
     def _state_of(self, run: str) -> dict[str, Any]:
@@ -445,9 +453,12 @@ class Watch:
         """The second start has come to nothing: what of the first run stands in its way."""
         living = [(member.held.identity, member.role) for member in self._old()]
         self.journal.add("process-table", "locks", locks=await asyncio.to_thread(leavings.locks, living))
+        await self._look_at_old_workspace("left")
+
+    async def _look_at_old_workspace(self, kind: str) -> None:
         if (opened := self.workspace.opened) is not None:
             left = await asyncio.to_thread(leavings.old_workspace, opened.folder, opened.inode, owner=opened.owner)
-            self.journal.add("workspace", "left", **left)
+            self.journal.add("workspace", kind, **left)
 
     async def _look_patiently(self, moment: str) -> None:
         """Look, and look again for a few milliseconds at what is alive: it may be on its way out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cancelcontract.adapters.command import CommandAdapter
 from pytest_cancelcontract.adapters.driver import Driver
 from pytest_cancelcontract.contract import judge
 from pytest_cancelcontract.drill import run_drill
@@ -56,6 +58,44 @@ def drill(recorder: Recorder, terms: Terms, path: Path, read: Callable[[], Histo
 def _finding(history: History, clause: str) -> Finding:
     (check,) = judge(history, [clause])
     return check.finding
+
+
+RETRIES = """
+import os, pathlib, shutil, signal, subprocess, sys, time
+workspace, source, words = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+flag = workspace.parent / "was-started"
+if flag.exists():
+    time.sleep(1.0)
+    sys.exit(subprocess.call(words, cwd=workspace))
+flag.touch()
+process = subprocess.Popen(words, cwd=workspace, start_new_session=True)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+signal.sigwait({signal.SIGTERM})
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+os.killpg(process.pid, signal.SIGKILL)
+process.wait()
+if os.fork():
+    os._exit(143)
+os.setsid()
+time.sleep(0.05)
+shutil.copytree(source, workspace.parent / "retry", symlinks=True)
+sys.exit(subprocess.call(words, cwd=workspace.parent / "retry"))
+"""
+"""Tries the task again by itself, in a clean folder, and is slow to start it where it is asked to: in the folder of the killed run."""
+
+
+def test_a_retry_of_the_engines_own_is_not_taken_for_the_start_that_was_asked_for(
+    recorder: Recorder, terms: Terms, path: Path, read: Callable[[], History]
+) -> None:
+    program = path.with_name("retries.py")
+    program.write_text(RETRIES)
+    driver = Driver(CommandAdapter([sys.executable, str(program), "{workspace}", "{source}", "{runner}"]))
+    run_drill(recorder, driver, by_id("second-run"), terms, wrapper=driver.name, history=path, rules=WorkspaceRules())
+    driver.close(within_s=1.0)
+    history = read()
+    assert len([seen for seen in history.of("lifeline", "found") if seen.data["looked"]]) >= 3
+    found = _finding(history, "fresh-start")
+    assert found.verdict is Verdict.BROKEN, found.observed
 
 
 class Rebuilds(InProcess):

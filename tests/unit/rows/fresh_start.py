@@ -15,6 +15,8 @@ from tests.unit.builders import (
     WORKSPACE,
     Row,
     clock,
+    died,
+    held,
     hello,
     plus,
     saw,
@@ -60,6 +62,18 @@ def elsewhere(seen: Iterable[Observation], folder: str, *, ino: int) -> list[Obs
     ]
 
 
+def at_report(*poison: str, path: str = WORKSPACE) -> Observation:
+    """How the old workspace stands as the end is reported."""
+    return saw("workspace", "left-at-report", 13.21, path=path, same=False, obstacle="", poison=list(poison))
+
+
+RETRY = "4790:2500"
+RETRIED = (
+    hello(0.4, subject=RETRY, attempt="k3f9-9", cwd=WORKSPACE, cwd_dev=1, cwd_ino=2),
+    held(0.4, subject=RETRY, attempt="k3f9-9"),
+    died(0.6, subject=RETRY),
+)
+LATE = story(reported=13.2, restart=12.01, found=[ITEM])
 LOCK = {"subject": LEADER, "role": "leader", "kind": "FLOCK", "path": "/drill/work/task.lock"}
 UNPLANTED = without(FRESH, "lifeline.planted")
 ROWS = (
@@ -140,6 +154,45 @@ ROWS = (
         plus(STUCK, *tried(), saw("process-table", "locks", 30.91, locks=[LOCK])),
         BROKEN,
         says=["task.lock (FLOCK) by pid 4700", "is alive, and holds a lock"],
+    ),
+    Row(
+        "what the wrapper removes after the deadline and before its report is a matter of time",
+        plus(elsewhere(LATE, WORKSPACE, ino=2), at_report()),
+        INCONCLUSIVE,
+        says=["started again at the deadline", "nothing of it was left there when the end was reported"],
+        spoilt=True,
+    ),
+    Row(
+        "a late report of a workspace that was never cleaned is broken",
+        plus(elsewhere(LATE, WORKSPACE, ino=2), at_report("ignored")),
+        BROKEN,
+    ),
+    Row("a late report, and nobody looked at the workspace", elsewhere(LATE, WORKSPACE, ino=2), BROKEN),
+    Row("what was removed elsewhere than where the second run found itself", plus(elsewhere(LATE, "/other", ino=78), at_report()), BROKEN),
+    Row(
+        "what is removed behind a report in time is broken",
+        plus(elsewhere(story(restart=0.9, found=[ITEM]), WORKSPACE, ino=2), at_report()),
+        BROKEN,
+    ),
+    Row(
+        "a session that was resumed is no matter of time",
+        plus(
+            elsewhere(story(reported=13.2, restart=12.01, found=[ITEM], session={"where": "argv", "text": "s"}), WORKSPACE, ino=2),
+            at_report(),
+        ),
+        BROKEN,
+    ),
+    Row(
+        "what a start that nobody asked for found is broken, whatever the drill's own start finds",
+        plus(FRESH, *RETRIED, says("found", 0.45, subject=RETRY, looked=True, poison=[ITEM], session=None)),
+        BROKEN,
+        says=["by a start that nobody asked for", "starts a killed run again by itself"],
+    ),
+    Row(
+        "a start that nobody asked for and that found nothing is no second run",
+        plus(NOT_UP, *RETRIED, says("found", 0.45, subject=RETRY, looked=True, poison=[], session=None)),
+        INCONCLUSIVE,
+        says=["never came up"],
     ),
     Row("neither came up", plus(STUCK, *tried(None)), INCONCLUSIVE, says=["did not come up either"]),
     Row("no other task was tried", STUCK, INCONCLUSIVE, says=["was not tried"]),
