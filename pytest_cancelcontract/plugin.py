@@ -5,6 +5,7 @@ What they do is in the modules that they import when they are first needed; what
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -36,9 +37,10 @@ class _Results:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.faults: dict[str, dict[str, Any]] = {}
-        self.told_by_workers: list[dict[str, Any]] = []
+        self.told_by_workers: list[dict[str, Any] | None] = []
         self.conclusion: Conclusion | None = None
         self.problem = ""
+        self._had_internal_error = False
 
     def why_red(self) -> list[str]:
         """What fails the run as a whole, beside its tests."""
@@ -46,9 +48,24 @@ class _Results:
         return [*(f"FAILED {one}" for one in failures), *([f"ERROR: {self.problem}"] if self.problem else [])]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.rows.extend(getattr(report, "cancelcontract", ()))
-        if fault := getattr(report, "cancelcontract_fault", None):
+        self.rows.extend(json.loads(getattr(report, "cancelcontract", "[]")))
+        if fault := json.loads(getattr(report, "cancelcontract_fault", "null")):
             self.faults.setdefault(report.nodeid, fault)  # a test that fails in several phases is told once
+
+    def pytest_internalerror(self) -> None:
+        self._had_internal_error = True
+
+    def heard(self) -> list[dict[str, Any]]:
+        """What the workers told that told something."""
+        return [told for told in self.told_by_workers if told is not None]
+
+    def has_lost_drills(self) -> bool:
+        """An internal error of pytest may have cost drills of a worker: a distributed run can end as a success all the same.
+
+        A worker that fails in the last of its tests tells nothing at its end, or is not heard of any more: what it had to do is not known.
+        """
+        told = self.told_by_workers
+        return self._had_internal_error and (not told or any(one is None or one["items"] for one in told))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -63,7 +80,8 @@ class _Results:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self.told_by_workers.append(getattr(node, "workeroutput", {}).get("cancelcontract", {"items": 0, "drills": [], "files": []}))
+        told = getattr(node, "workeroutput", {}).get("cancelcontract", "null")
+        self.told_by_workers.append(json.loads(told))
 
 
 def _side(config: pytest.Config) -> PytestSide:
@@ -101,13 +119,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     results = session.config.stash[_RESULTS]
+    if session.config.pluginmanager.hasplugin("dsession") and results.has_lost_drills():
+        results.problem = "an internal error of pytest, above: not all that was to be drilled was judged"
+        if exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            exitstatus = session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
     if _SIDE not in session.config.stash and not results.rows:
         return
     side = _side(session.config)
     side.close()  # now, while the fixtures that drills in flight may need are still up
-    results.problem = side.write_reports(results.rows) or side.idle_under_xdist(results.told_by_workers)
+    results.problem = results.problem or side.write_reports(results.rows) or side.idle_under_xdist(results.heard())
     if exitstatus not in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR}:
-        results.conclusion = side.conclude(results.rows, results.told_by_workers)
+        results.conclusion = side.conclude(results.rows, results.heard())
         results.problem = results.problem or results.conclusion.problem
         if results.conclusion.failures and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import json
 import os
 import shlex
 import sys
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from pytest_cancelcontract.session import Session
 
 REPORT_ATTRIBUTE = "cancelcontract"
-"""Where a test report carries its drills: an attribute of plain data crosses xdist, and stays out of JUnit's files."""
+"""Where a test report carries its drills, as JSON: xdist takes no string that is not UTF-8, and paths need not be. JUnit leaves it out."""
 _ROWS: pytest.StashKey[list[dict[str, Any]]] = pytest.StashKey()
 _DRILLS: pytest.StashKey[list[Drill]] = pytest.StashKey()
 _REFUSED: pytest.StashKey[str] = pytest.StashKey()
@@ -120,7 +121,7 @@ class PytestSide:
         self._remember(session, items)
         if self.is_worker:
             told = {"items": len(items), "drills": sorted(self._drills_seen), "files": sorted(self._files_seen)}
-            self.config.workeroutput["cancelcontract"] = told  # type: ignore[attr-defined]
+            self.config.workeroutput["cancelcontract"] = json.dumps(told)  # type: ignore[attr-defined]
         elif not session.testsfailed:
             self._refuse_idle_options(len(items))
             self._refuse_idle_markers(items, marked)
@@ -430,7 +431,7 @@ class PytestSide:
 
         rows = item.stash.get(_ROWS, None)
         if rows:
-            setattr(report, REPORT_ATTRIBUTE, rows)
+            setattr(report, REPORT_ATTRIBUTE, json.dumps(rows))
             attach(item, rows, report)
             del item.stash[_ROWS]
         if call.excinfo is None or not is_message(call.excinfo.value):
@@ -445,7 +446,7 @@ class PytestSide:
         """Put on the report of a failure, in whatever phase of a test, what GitHub would be told of it."""
         from pytest_cancelcontract.platforms import FAULT_ATTRIBUTE, fault_of
 
-        setattr(report, FAULT_ATTRIBUTE, fault_of(item, call, report, has_place=not _is_conformance(item)))
+        setattr(report, FAULT_ATTRIBUTE, json.dumps(fault_of(item, call, report, has_place=not _is_conformance(item))))
 
     def tell_platforms(
         self, rows: Sequence[Mapping[str, Any]], faults: Iterable[Mapping[str, Any]], conclusion: Conclusion, problem: str

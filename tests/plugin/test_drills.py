@@ -331,6 +331,41 @@ def test_pytests_last_lines_name_all_that_is_broken_and_show_no_evidence_again(
     assert "deaf-child:no-survivors" in last[2]
 
 
+def test_a_path_that_is_not_utf_8_crosses_xdist(team: Any, run: Run, pytester: pytest.Pytester, broken: list[str]) -> None:
+    """A worker that cannot send a result is an internal error, and the run could end as a success."""
+    folder = pytester.path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "broken.py").write_bytes(Path(broken[1]).read_bytes())
+    team(
+        """
+    @pytest.mark.cancel_contract(scenarios=["deaf-child"])
+    def test_team(cancel_contract):
+        place = os.path.abspath(os.fsdecode(b"caf\\xe9/broken.py"))
+        cancel_contract.check(CommandAdapter([sys.executable, place, "{runner}"]))
+        """
+    )
+    result = run(*FAST, "-n2", "--cancel-report=report.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (drill,) = json.loads((pytester.path / "report.json").read_text())["drills"]
+    assert "no-survivors" in drill["verdict"] or drill["verdict"] == "broken"
+
+
+def test_an_internal_error_that_costs_drills_is_no_success(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(
+        """
+    import pytest
+
+    @pytest.mark.cancel_contract(scenarios=["polite"])
+    def test_team(cancel_contract, record_property):
+        record_property("name", "x\\udcff")  # xdist cannot send this
+        assert False
+        """
+    )
+    result = run("-n1")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert "ERROR: an internal error of pytest, above: not all that was to be drilled was judged" in result.outlines
+
+
 def test_stopping_at_the_first_failure_leaves_no_drill_behind(command: Run, broken: list[str]) -> None:
     """The leak guard looks; here, that the drills which were started ahead do not delay the end."""
     fast = [word.replace("cancel-", "") for word in FAST]
