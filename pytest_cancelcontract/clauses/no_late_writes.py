@@ -80,7 +80,7 @@ def _doubt(facts: Facts, changes: LateChanges) -> str:
     names = words.several([words.who(one) for one in living] + list(facts.missing_roles), ", ")
     exists = bool(last[-1].data.get("exists", True))
     unread = _unread(facts, [one.subject for one in living])
-    who = f"{names} may have been alive at the handover"
+    who = f"{names} may have been alive at the handover, or came after it"
     return _doubt_while_alive(facts, changes, who, exists=exists, unread=unread) or _doubt_elsewhere(facts, living, who)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import Facts, Fate, Report, Timing, asked_at_s
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate, Report, Timing, asked_at_s
 from pytest_cancelcontract.clauses.members import LOOK_WITHIN_S, Member
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import TERMINAL
@@ -76,7 +76,12 @@ def _last_otherwise_s(facts: Facts, report: Report) -> float:
 
 def _judge_running(facts: Facts, report: Report, running: list[Member], texts: tuple[str, str, str]) -> Finding:
     observed, expected, seen_by = texts
-    observed += f"; alive as it was reported: {words.several([words.who(one) for one in running])}"
+    came_later = [one for one in running if one.born_s > report.answered_s + ROUNDING_S]
+    for what, found in (
+        ("alive as it was reported", [one for one in running if one not in came_later]),
+        ("begun after it was reported", came_later),
+    ):
+        observed += f"; {what}: {words.several([words.who(one) for one in found])}" if found else ""
     if facts.terms.early_s > 0:
         timing = facts.against(facts.terms.early_s, since_s=report.answered_s, event=facts.gone)
         if timing is Timing.WITHIN:

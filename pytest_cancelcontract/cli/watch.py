@@ -263,11 +263,11 @@ def _course(history: History) -> Iterator[str]:
 
     facts = Facts(history, Terms.from_dict(history.header["terms"]))
     living = [one for one in facts.first_run if not one.death.is_closed]
-    dead = [one for one in facts.first_run if one.death.is_closed and one.death.latest_s >= facts.pressed_s]
+    dead = [one for one in facts.first_run if one.death.is_closed and one.born_s <= facts.pressed_s <= one.death.latest_s]
     last = f", the last one {words.after_press(facts, max(one.death.latest_s for one in dead))}" if dead else ""
     yield f"died      {len(dead)} of the processes that were alive at the press{last}"
     names, pids = words.several([words.who(one) for one in living]), " ".join(one.pid for one in living)
-    yield plain(f"survived  {names} (not touched; to end them: kill {pids})" if living else "survived  nobody")
+    yield plain(f"survived  {names} (not touched; to end them: kill -KILL {pids})" if living else "survived  nobody")
     report = facts.report
     hand = ", by hand, so to a second or so" if "report" in history.header["by_hand"] else ""
     yield f"reported  {f'{report.outcome!r} {words.after_press(facts, report.answered_s)}{hand}' if report else 'not as far as was told'}"

@@ -165,7 +165,7 @@ def test_a_survivor_is_told_with_what_it_wrote_and_left_alone(start: Start, watc
     assert found["no-survivors"] is found["outcome-not-early"] is Verdict.BROKEN
     # It opens its file anew for each line: nothing proves that it was not somebody else.
     assert found["no-late-writes"] is Verdict.INCONCLUSIVE
-    assert f"to end them: kill {survivor.pid})" in done.stdout
+    assert f"to end them: kill -KILL {survivor.pid})" in done.stdout
     assert f"changed: {system.workspace / 'written.txt'}" in done.stdout
     assert system.alive() == [survivor.pid] and system.signals() == []
 
@@ -257,7 +257,7 @@ def test_a_command_is_started_and_followed_into_the_daemon_it_becomes(watch: Wat
     script = f"(setsid {sys.executable} -I -S {SYSTEM} {workspace} --child quiet >/dev/null 2>&1 &); exec sleep 60"
     pressed = ("--press-with=kill {pid}", "--press-after=1")
     done = watch(*FAST, f"--workspace={workspace}", *pressed, *REPORTED, "--", "sh", "-c", script)
-    survivors = [int(pid) for pid in re.findall(r"to end them: kill ([\d ]+)\)", done.stdout)[0].split()]
+    survivors = [int(pid) for pid in re.findall(r"to end them: kill -KILL ([\d ]+)\)", done.stdout)[0].split()]
     assert ended(process_table.identity_of(pid) for pid in survivors) == 1
     assert done.returncode == 1 and len(survivors) == 1, done.stdout + done.stderr
 

@@ -34,6 +34,12 @@ ROWS = (
     Row("after gone is kept", GONE, KEPT, says=["'cancelled' reported +0.5 s, 0.3 s after gone"]),
     Row("exactly as it is gone is kept", story(deaths=0.5), KEPT),
     Row("before gone is broken", EARLY, BROKEN, says=["4.7 s before gone", "alive as it was reported: pid 4711", "the end of the leader"]),
+    Row(
+        "who came after the report is told apart",
+        plus(EARLY, *NEWCOMER),
+        BROKEN,
+        says=["alive as it was reported: pid 4711 (start 1001, deaf-child); begun after it was reported: pid "],
+    ),
     Row("never gone is broken", story(deaths=None), BROKEN, says=["gone never seen"]),
     Row("two milliseconds before gone is broken, however late the machine", story(deaths=0.502, late=0.2), BROKEN),
     Row("exiting as it is reported counts as dead", look_again(DYING, "handover", row("leader", "dying")), KEPT),
