@@ -81,7 +81,11 @@ def _doubt(facts: Facts, changes: LateChanges) -> str:
     exists = bool(last[-1].data.get("exists", True))
     unread = _unread(facts, [one.subject for one in living])
     who = f"{names} may have been alive at the handover, or came after it"
-    return _doubt_while_alive(facts, changes, who, exists=exists, unread=unread) or _doubt_elsewhere(facts, living, who)
+    return (
+        _doubt_while_alive(facts, changes, who, exists=exists, unread=unread)
+        or _doubt_elsewhere(facts, living, who)
+        or _doubt_taken_away(changes, living, who)
+    )
 
 
 def _unexplained(changes: LateChanges) -> list[str]:
@@ -107,6 +111,15 @@ def _doubt_elsewhere(facts: Facts, living: Sequence[Member], who: str) -> str:
     if all((one.hello.get("cwd_dev"), one.hello.get("cwd_ino")) == seen for one in leaders):
         return ""
     return f"{who}, and works in another folder than the one that is at the watched path by then: what it writes there is not seen"
+
+
+def _doubt_taken_away(changes: LateChanges, living: Sequence[Member], who: str) -> str:
+    """A file that a living process wrote to, and that was removed or replaced since, says nothing of what was written to it in between."""
+    written = {str(one.data.get("path")) for member in living for one in member.said if one.kind == "wrote"}
+    taken = dict.fromkeys(one.path for one in changes.all if one.path in written and one.what in {"deleted", "replaced"})
+    if not taken:
+        return ""
+    return f"{who}, and {words.several(list(taken), ', ')} was taken away before it could be read again, with what was written meanwhile"
 
 
 def _doubt_while_alive(facts: Facts, changes: LateChanges, who: str, *, exists: bool, unread: Sequence[str]) -> str:

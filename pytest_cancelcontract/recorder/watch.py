@@ -534,9 +534,6 @@ class Watch:
 
     def _works(self, member: Member) -> None:
         self.roll.works(member)
-        is_first = member.attempt.run == FIRST and not member.attempt.restarted
-        if is_first and self.roll.is_working() and self._pressed_s is None:
-            self._start(self.workspace.look("working"))
 
     async def _stops(self, member: Member) -> None:
         """A process that is about to stop itself works once it has; from then on it is read from outside."""

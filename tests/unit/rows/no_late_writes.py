@@ -97,6 +97,17 @@ ROWS = (
         INCONCLUSIVE,
         says=["pid 4711 (start 1001, deaf-child) may have been alive at the handover", "works in another folder"],
     ),
+    Row(
+        "alive, and its file taken away between two looks, proves nothing",
+        plus(SILENT, wrote(0.4, "deaf-child", 8), changed(0.9, None, path=f"{WORKSPACE}/uncooperative-deaf-child.log", what="deleted")),
+        INCONCLUSIVE,
+        says=["was taken away before it could be read again"],
+    ),
+    Row(
+        "dead, and its file taken away, is kept",
+        plus(GONE, wrote(0.1, "leader", 8), changed(0.9, None, path=f"{WORKSPACE}/uncooperative-leader.log", what="deleted")),
+        KEPT,
+    ),
     Row("dead, and the folder made anew, is kept", in_folder(GONE, 7, at_handover=8), KEPT),
     Row("stopped all the time writes nowhere", standing(in_folder(SILENT, 7, at_handover=8), "T", "T"), KEPT),
     Row("stopped at the handover alone may have written", standing(in_folder(SILENT, 7, at_handover=8), "T", "S"), INCONCLUSIVE),
