@@ -11,6 +11,7 @@ from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts
 from pytest_cancelcontract.clauses.heartbeats import beats
 from pytest_cancelcontract.finding import Finding, Verdict
 
+LONGER = "a run that lives longer than heartbeat_timeout: in a shorter one no heartbeat can be missed"
 ADVICE = "heartbeat on a timer of its own, in no way tied to the child's output, and go on until the run is gone"
 
 
@@ -19,7 +20,8 @@ def check(facts: Facts) -> Finding:
 
     The hello and the end count as if there were a heartbeat at each of them.
     Returns:
-        inconclusive where the engine did not tell, or when the run was gone is not known.
+        inconclusive where the engine did not tell, or when the run was gone is not known; not covered where no heartbeat came in the
+        whole of a run that was too short to miss one.
     """
     timeout_s = facts.terms.heartbeat_timeout_s or 0.0
     expected = (
@@ -39,6 +41,8 @@ def check(facts: Facts) -> Finding:
         return words.inconclusive(observed, expected, seen_by=seen_by, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
     if not gone.is_closed:
         return words.inconclusive(f"{observed}; the run was not gone", expected, seen_by=seen_by)
+    if whole == (facts.leader.born_s, gone.latest_s):
+        return Finding(Verdict.NOT_COVERED, f"no heartbeat in the run's {words.seconds(_gap_s(whole))}", expected, seen_by, lacks=LONGER)
     return Finding(Verdict.KEPT, observed, expected, seen_by)
 
 

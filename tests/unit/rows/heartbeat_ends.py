@@ -24,7 +24,25 @@ ROWS = (
         capabilities=CAN,
         says=["1.05 s after the run was gone"],
     ),
-    Row("asked too early", with_beats(-0.5, asked=0.4), INCONCLUSIVE, given=GIVEN, capabilities=CAN),
+    Row(
+        "asked too early, and nothing tells how often they come",
+        with_beats(-0.5, asked=0.9),
+        Verdict.NOT_COVERED,
+        given=GIVEN,
+        capabilities=CAN,
+    ),
+    Row("asked early, and they stood still", with_beats(-0.5, -0.3, -0.1, asked=0.9), KEPT, given=GIVEN, capabilities=CAN),
+    Row(
+        "asked early, and they still come",
+        with_beats(-0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, asked=0.8),
+        INCONCLUSIVE,
+        given=GIVEN,
+        capabilities=CAN,
+        says=["the last heartbeat 0.5 s after the run was gone", "too early to tell"],
+    ),
+    Row(
+        "none at all shows nothing", with_beats(), Verdict.NOT_COVERED, given=GIVEN, capabilities=CAN, says=["no heartbeat was seen at all"]
+    ),
     Row("never gone", with_beats(-0.5, gone=None, asked=20.0), INCONCLUSIVE, given=GIVEN, capabilities=CAN),
     Row("the engine was not asked", story(), INCONCLUSIVE, given=GIVEN, capabilities=CAN),
     Row("the engine did not answer", with_beats(error="gone"), INCONCLUSIVE, given=GIVEN, capabilities=CAN),

@@ -20,6 +20,14 @@ ROWS = (
     Row("exactly the timeout apart is kept", with_beats(0.0, 1.0, 2.0), KEPT, given=GIVEN, capabilities=CAN),
     Row("none in the grace is broken", with_beats(-0.6, 0.2), BROKEN, given=GIVEN, capabilities=CAN, says=["the grace passes without"]),
     Row("none at all is broken", with_beats(), BROKEN, given=GIVEN, capabilities=CAN, says=["3.2 s apart"]),
+    Row(
+        "none at all in a run that was too short to miss one shows nothing",
+        with_beats(),
+        Verdict.NOT_COVERED,
+        given=terms(heartbeat_timeout=10),
+        capabilities=CAN,
+        says=["no heartbeat in the run's 3.2 s", "longer than heartbeat_timeout"],
+    ),
     Row("the first one late is broken", with_beats(0.2, 1.0, 1.8), BROKEN, given=GIVEN, capabilities=CAN, says=["tied to something"]),
     Row("what comes after gone does not count", with_beats(*STEADY, 3.0), KEPT, given=GIVEN, capabilities=CAN),
     Row(
