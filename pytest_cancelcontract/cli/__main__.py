@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from pytest_cancelcontract.cli.command import main
+from pytest_cancelcontract.cli import main
 
 sys.exit(main())

@@ -51,10 +51,14 @@ def main(_options: argparse.Namespace, _command: Sequence[str]) -> int:
     from pytest_cancelcontract.doctor.proof import prove
 
     folder = Path(tempfile.mkdtemp(prefix="cancelcontract-doctor-"))
-    status = conclude(prove(folder), folder, width)
-    if status == 0:
-        shutil.rmtree(folder, ignore_errors=True)
-    return status
+    is_needed = False
+    try:
+        status = conclude(prove(folder), folder, width)
+        is_needed = status != 0  # its histories say why
+        return status
+    finally:
+        if not is_needed:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _row_lines(row: Row, width: int) -> Iterator[str]:

@@ -53,7 +53,7 @@ class WatchLines:
         """Tell of a process that came, unless it has been told or is gone."""
         if subject in self._untold:
             at_s, by = self._untold.pop(subject)
-            self._tell(at_s, f"{self._who(subject)} is of the run, known by its {by}")
+            self._tell(at_s, f"{self._who(subject)} is of the run, known by its {by.removeprefix('its ')}")
 
     def _has_come_and_gone(self) -> None:
         if not self._has_fleeting:

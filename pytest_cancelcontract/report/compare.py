@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 from pytest_cancelcontract.finding import Verdict, worst
 from pytest_cancelcontract.report.json_report import REPORT_FORMAT, REPORT_FORMAT_VERSION
@@ -112,14 +113,75 @@ def read_report(text: str, name: str) -> dict[str, Any]:
         BadReport: it is none, or of an unknown version; the message begins with ``name``.
     """
     try:
-        read = json.loads(text)
+        read = json.loads(text, parse_constant=_no_number)
     except ValueError as error:
         raise BadReport(f"{name} is no JSON: {error}") from None
+    except RecursionError:
+        raise BadReport(f"{name} is no report of the cancel contract: it is nested too deeply") from None
     if not isinstance(read, dict) or read.get("format") != REPORT_FORMAT or not isinstance(read.get("drills"), list):
         raise BadReport(f"{name} is no report of the cancel contract, as --cancel-report x.json writes it")
     if read.get("format_version") != REPORT_FORMAT_VERSION:
         raise BadReport(f"{name} has format version {read.get('format_version')!r}; this version reads {REPORT_FORMAT_VERSION}")
+    if wrong := next(_wrong_in(read), ""):
+        raise BadReport(f"{name} is malformed: {wrong}")
     return read
+
+
+def _no_number(word: str) -> float:
+    """NaN and Infinity are no JSON, though Python reads them, and nothing exceeds a limit that is compared with NaN."""
+    raise ValueError(f"{word} is no number")
+
+
+def _wrong_in(report: Mapping[str, Any]) -> Iterator[str]:
+    """What of a report cannot be compared; only what is read here is looked at, since a later version may add to the rest."""
+    if not _are_terms(report.get("terms")):
+        yield "its terms are no objects by name"
+    for number, drill in enumerate(report["drills"], 1):
+        for wrong in _wrong_in_drill(drill):
+            yield f"drill {number} {wrong}"
+
+
+def _wrong_in_drill(drill: object) -> Iterator[str]:
+    if not isinstance(drill, dict):
+        yield f"is no object but {_shortly(drill)}"
+        return
+    for key in ("scenario", "verdict"):
+        if not isinstance(drill.get(key), str):
+            yield f"has no {key}" if drill.get(key) is None else f"has the {key} {_shortly(drill[key])}, which is no text"
+    if not isinstance(drill.get("test"), str | None):
+        yield f"has the test {_shortly(drill['test'])}, which is neither a text nor null"
+    if not _are_terms(drill.get("terms")):
+        yield "has terms that are no objects by name"
+    measured, checks = drill.get("measured"), drill.get("checks")
+    if not isinstance(measured, dict):
+        yield f"has no object for what was measured but {_shortly(measured)}"
+    else:
+        for key in (*(one.key for one in MEASURES), "clock_error_s"):
+            if not _is_figure(value := measured.get(key)):
+                yield f"has {_shortly(value)} for {key}, which is neither a number nor null"
+    if not isinstance(checks, list):
+        yield f"has no list of checks but {_shortly(checks)}"
+    else:
+        for one in checks:
+            if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("clause", "verdict")):
+                yield f"has a check without a clause and a verdict: {_shortly(one)}"
+
+
+def _are_terms(value: object) -> bool:
+    return value is None or (isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()))
+
+
+def _is_figure(value: object) -> bool:
+    """A figure that was not measured is null; a number too large for a float (1e999) is none that was measured."""
+    return value is None or isinstance(value, list) or (_is_number(value) and -sys.float_info.max <= value <= sys.float_info.max)
+
+
+def _shortly(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+_SHORT = 60
 
 
 # ---------------------------------------------------------------------- comparing
@@ -237,7 +299,9 @@ def compare(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], 
 
     Drills are the same where scenario and test are; where each side has a single test, its name does not matter.
     """
-    before, now = _grouped(old), _grouped(new)
+    # Decided of both sides at once: a name that only one side drops is found on neither.
+    has_several_tests = any(len(_tests(side)) > 1 for side in (old, new))
+    before, now = (_grouped(side, by_test=has_several_tests) for side in (old, new))
     both = [key for key in before if key in now]
     changes: list[Change] = []
     same, worst_error_s = 0, 0.0
@@ -259,13 +323,16 @@ def compare(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], 
     return Comparison(len(both), tuple(changes), tuple(_notes(before, now)), tuple(failures), same, worst_error_s)
 
 
-def _grouped(reports: Sequence[Mapping[str, Any]]) -> dict[_Key, _Group]:
-    drills = [{**_shared(report), **one} for report in reports for one in report["drills"]]
-    tests = {portable(one.get("test")) for one in drills}
+def _tests(reports: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {portable(one.get("test")) for report in reports for one in report["drills"]}
+
+
+def _grouped(reports: Sequence[Mapping[str, Any]], *, by_test: bool) -> dict[_Key, _Group]:
     found: dict[_Key, _Group] = {}
-    for one in drills:
-        test = portable(one.get("test")) if len(tests) > 1 else ""
-        found.setdefault((test, str(one["scenario"])), _Group()).drills.append(one)
+    for report in reports:
+        for one in report["drills"]:
+            test = portable(one.get("test")) if by_test else ""
+            found.setdefault((test, str(one["scenario"])), _Group()).drills.append({**_shared(report), **one})
     return found
 
 
@@ -279,7 +346,7 @@ def _of(drill: Mapping[str, Any], key: str) -> Any:
     return len(value) if isinstance(value, list) else value
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

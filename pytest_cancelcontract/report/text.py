@@ -226,7 +226,7 @@ def _first_line(text: str) -> str:
 
 def _expected_lines(rows: Iterable[Row]) -> list[str]:
     return [
-        f"expected broken: {row['scenario']}:{check['clause']}: {plain(row['expected'][check['clause']])}"
+        f"expected broken: {row['scenario']}:{check['clause']}: {' '.join(plain(row['expected'][check['clause']]).split())}"
         for row in rows
         for check in row.get("checks", ())
         if check["verdict"] == Verdict.BROKEN and check["clause"] in row.get("expected", {})

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from pytest_cancelcontract import controls
-from pytest_cancelcontract.cli import doctor
+from pytest_cancelcontract import cli, controls
+from pytest_cancelcontract.cli import command, doctor
 from pytest_cancelcontract.doctor import probes
 from pytest_cancelcontract.doctor.probes import Sight
 from pytest_cancelcontract.doctor.proof import SHOWN_BY, prove
@@ -100,6 +102,67 @@ def test_a_control_ends_with_what_it_runs(control: Path) -> None:
     words = [sys.executable, "-I", "-S", str(control), *arguments, sys.executable, "-c", "print('worked')"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert (done.returncode, done.stdout) == (0, "worked\n"), done.stderr
+
+
+# ---------------------------------------------------------------------- Ctrl-C
+
+
+@pytest.mark.parametrize("is_under_way", [False, True], ids=["at once", "while the controls run"])
+def test_ctrl_c_is_one_line_and_leaves_nothing_behind(tmp_path: Path, is_under_way: bool) -> None:
+    words = [sys.executable, "-m", "pytest_cancelcontract.cli", "doctor"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    # A group of its own: Ctrl-C goes to all of it, as it does at a terminal.
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as child:
+        sought = "cancelcontract-doctor-*/*.jsonl" if is_under_way else "cancelcontract-doctor-*"
+        until_s = time.monotonic() + WITHIN_S
+        while not list(tmp_path.glob(sought)) and time.monotonic() < until_s:
+            time.sleep(0.01)  # polls: a folder tells nobody that it was made
+        os.killpg(child.pid, signal.SIGINT)
+        _, errors = child.communicate(timeout=WITHIN_S)
+    assert (child.returncode, errors) == (130, "cancelcontract: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_histories_stay_where_they_are_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("pytest_cancelcontract.doctor.proof.prove", lambda _folder: ())
+    for status, left in ((doctor.NOT_PROVEN, 1), (0, 1)):
+        monkeypatch.setattr(doctor, "conclude", lambda *_, status=status: status)
+        assert cli.main(["doctor"]) == status
+        assert len(list(tmp_path.glob("cancelcontract-doctor-*"))) == left
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["judge", "x"], ["show", "x"], ["explain", "x"], ["compare", "x", "y"], ["run"], ["doctor"], ["watch"]]
+)
+def test_ctrl_c_in_any_subcommand_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(next(one for one in command.SUBCOMMANDS if words[0] == one.NAME), "main", interrupted)
+    try:
+        status = cli.main(words)
+    except KeyboardInterrupt:
+        pytest.fail("it would end this run of pytest as well")
+    assert status == 130
+    assert capsys.readouterr() == ("", "cancelcontract: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "name", ["pytest_cancelcontract.cli.command", "pytest_cancelcontract.option_table", "pytest_cancelcontract.doctor.probes"]
+)
+def test_ctrl_c_while_modules_are_imported_is_one_line(name: str) -> None:
+    code = (
+        "import sys\nclass Interrupting:\n    def find_spec(self, name, *_):\n"
+        f"        if name == {name!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\nfrom pytest_cancelcontract.cli import main\nsys.exit(main(['doctor']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert (done.returncode, done.stderr) == (130, "cancelcontract: interrupted\n")
 
 
 # ---------------------------------------------------------------------- the probes

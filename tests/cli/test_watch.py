@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from pytest_cancelcontract.cli.watch import INTERRUPTED
+from pytest_cancelcontract.cli.watch_lines import WatchLines
 from pytest_cancelcontract.contract import judge
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.history import History, load
@@ -298,6 +299,23 @@ def test_with_nobody_at_the_input_there_is_nobody_to_press(start: Start, watch: 
     done = watch(f"--pid={system.leader}")
     assert done.returncode == 4 and "nobody is there to say" in done.stderr
     assert len(system.alive()) == 2
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ("its environment", "its environment"),
+        ("its session", "its session"),
+        ("descent", "its descent"),
+        ("its start", "its start"),
+        ("start", "its start"),
+        ("pid", "its pid"),
+        ("command line", "its command line"),
+    ],
+)
+def test_every_means_by_which_a_process_is_known_reads_well(capsys: pytest.CaptureFixture[str], by: str, words: str) -> None:
+    WatchLines().hear("process-table", "held", "11:2", 1.0, {"comm": "sh", "role": "leader", "by": by})
+    assert capsys.readouterr().out.strip() == f"pid 11 (sh) is of the run, known by {words}"
 
 
 # ---------------------------------------------------------------------- by hand

@@ -131,6 +131,21 @@ def test_a_single_test_may_have_another_name_in_each_report() -> None:
         assert [one.what for one in compared(old, report(drill(test=name, cancel_to_gone_s=2.0))).changes] == ["gone"]
 
 
+@pytest.mark.parametrize("is_more", [True, False], ids=["a second test came", "one of two was chosen"])
+def test_a_test_that_is_in_both_is_compared_though_only_one_side_has_others(is_more: bool) -> None:
+    """Whether names count is no matter of each side: what one drops and the other keeps would be found on neither."""
+    other = drill(test="test_x.py::test_other", cancel_to_gone_s=9.0)
+    one, both = report(drill(cancel_to_gone_s=1.0)), report(other, drill(cancel_to_gone_s=1.5))
+    old, new = (one, both) if is_more else (both, one)
+    found = compared(old, new, "gone:10s", "verdict")
+    assert (found.drills, found.failures) == (1, ())
+    assert [(change.test, change.what) for change in found.changes] == [(TEST, "gone")]
+    assert found.notes == (f"only {'now' if is_more else 'before'}: test_x.py::test_other deaf",)
+    assert [failure.partition(" gone: ")[0] for failure in compared(old, new, "gone:0.1s").failures] == (
+        [f"{TEST} deaf"] if is_more else []
+    )
+
+
 def test_what_else_differs_is_told_before_the_times() -> None:
     old = report(drill("deaf"), drill("polite"), grace=5.0, cpus=2, kernel="6.1")
     new = report(drill("deaf"), drill("daemon"), grace=2.0, wrapper="other", cpus=8, kernel="6.1")
@@ -274,6 +289,57 @@ def test_what_is_no_report_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadReport) as refused:
         read_report(text, "old.json")
     assert str(refused.value).startswith(message)
+
+
+def changed(**fields: Any) -> str:
+    """A report with one drill, in which these fields are others; ``...`` takes one out."""
+    entry = drill(cancel_to_gone_s=1.0) | fields
+    return json.dumps(report({key: value for key, value in entry.items() if value is not ...}))
+
+
+MEASURED = drill()["measured"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(json.dumps(gone(1.0) | {"drills": [1]}), "is malformed: drill 1 is no object but 1", id="a drill that is none"),
+        pytest.param(json.dumps(gone(1.0) | {"drills": [drill(), None]}), "is malformed: drill 2 is no object", id="the second"),
+        pytest.param(changed(measured=None), "is malformed: drill 1 has no object for what was measured but null", id="measured null"),
+        pytest.param(changed(measured=[1]), "is malformed: drill 1 has no object for what was measured but [1]", id="measured a list"),
+        pytest.param(changed(measured=...), "is malformed: drill 1 has no object for what was measured", id="measured nothing"),
+        pytest.param(changed(measured=MEASURED | {"early_s": "1"}), 'is malformed: drill 1 has "1" for early_s', id="a figure in words"),
+        pytest.param(
+            changed(measured=MEASURED | {"clock_error_s": True}), "is malformed: drill 1 has true for clock_", id="a clock of bool"
+        ),
+        pytest.param(changed(measured=MEASURED | {"survivors": 10**400}), "is malformed: drill 1 has 1000", id="a figure beyond floats"),
+        pytest.param(changed(early_s=0).replace('"early_s": null', '"early_s": 1e999'), "is malformed: drill 1 has ", id="an overflow"),
+        pytest.param(changed(measured=MEASURED | {"early_s": float("nan")}), "is no JSON: NaN is no number", id="NaN"),
+        pytest.param(changed(measured=MEASURED | {"early_s": -float("inf")}), "is no JSON: -Infinity is no number", id="infinity"),
+        pytest.param(changed(scenario=...), "is malformed: drill 1 has no scenario", id="no scenario"),
+        pytest.param(changed(scenario=1), "is malformed: drill 1 has the scenario 1, which is no text", id="a scenario of a number"),
+        pytest.param(changed(verdict=...), "is malformed: drill 1 has no verdict", id="no verdict"),
+        pytest.param(changed(test=[]), "is malformed: drill 1 has the test [], ", id="a test of a list"),
+        pytest.param(changed(checks=None), "is malformed: drill 1 has no list of checks but null", id="checks null"),
+        pytest.param(changed(checks=...), "is malformed: drill 1 has no list of checks", id="no checks"),
+        pytest.param(changed(checks={"a": "kept"}), 'is malformed: drill 1 has no list of checks but {"a": "kept"}', id="checks an object"),
+        pytest.param(changed(checks=[None]), "is malformed: drill 1 has a check without a clause and a verdict: null", id="a check null"),
+        pytest.param(changed(checks=[{"clause": "a"}]), "is malformed: drill 1 has a check without a clause and ", id="a check's verdict"),
+        pytest.param(changed(terms={"grace": 5}), "is malformed: drill 1 has terms that are no objects by name", id="a drill's terms"),
+        pytest.param(json.dumps(gone(1.0) | {"terms": [5]}), "is malformed: its terms are no objects by name", id="the run's terms"),
+        pytest.param("[" * 200_000, "is no report of the cancel contract: it is nested too deeply", id="a nest"),
+    ],
+)
+def test_a_report_with_a_malformed_drill_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadReport) as refused:
+        read_report(text, "old.json")
+    assert str(refused.value).startswith(f"old.json {message}")
+
+
+@pytest.mark.parametrize("more", [{"later": 1}, {"test": None}, {"terms": None}, {"machine": None}, {"measured": {}}, {"checks": []}])
+def test_a_report_is_not_refused_for_what_it_has_beside_or_did_not_measure(more: dict[str, Any]) -> None:
+    read = read_report(changed(**more), "old.json")
+    assert compared(read, read).drills == 1
 
 
 def test_a_report_is_read_back() -> None:

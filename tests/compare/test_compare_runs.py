@@ -11,6 +11,7 @@ import pytest
 
 from tests.plugin.conftest import FAST, Run
 
+EMPTY = {"format": "cancel-contract-report", "format_version": 1, "drills": []}
 OPTIONS = [word.replace("cancel-", "") for word in FAST]
 
 
@@ -84,6 +85,7 @@ def test_a_run_within_its_limits_passes_and_two_reports_count_by_their_median(
     [
         (["--cancel-compare=none.json"], "ERROR: the report none.json (from --cancel-compare) cannot be read: *No such file*"),
         (["--cancel-compare=other.json"], "ERROR: other.json is no report of the cancel contract, * (from --cancel-compare)"),
+        (["--cancel-compare=bad.json"], "ERROR: bad.json is malformed: drill 1 is no object but 1 (from --cancel-compare)"),
         (["--cancel-compare-limit=gone:1s"], "ERROR: --cancel-compare-limit needs a file: --cancel-compare"),
         (
             ["--cancel-compare=empty.json", "--cancel-compare-limit=gone:fast"],
@@ -93,7 +95,8 @@ def test_a_run_within_its_limits_passes_and_two_reports_count_by_their_median(
 )
 def test_what_cannot_be_compared_ends_the_run_before_it_begins(pytester: pytest.Pytester, run: Run, words: list[str], message: str) -> None:
     (pytester.path / "other.json").write_text("{}")
-    (pytester.path / "empty.json").write_text(json.dumps({"format": "cancel-contract-report", "format_version": 1, "drills": []}))
+    (pytester.path / "empty.json").write_text(json.dumps(EMPTY))
+    (pytester.path / "bad.json").write_text(json.dumps(EMPTY | {"drills": [1]}))
     result = run(*words)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
@@ -141,3 +144,10 @@ def test_bad_use_of_the_comparison_is_one_clear_error(command: Run, words: list[
     result = command("compare", *words)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
+
+
+def test_a_malformed_report_is_one_clear_error_of_the_command(pytester: pytest.Pytester, command: Run) -> None:
+    (pytester.path / "bad.json").write_text(json.dumps(EMPTY | {"drills": [{"scenario": "deaf"}]}))
+    result = command("compare", "bad.json", "bad.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.errlines == ["cancelcontract compare: bad.json is malformed: drill 1 has no verdict"] and not result.outlines

@@ -255,6 +255,12 @@ def test_the_summary_names_broken_clauses_should_lines_expectations_and_what_is_
     ]
 
 
+def test_a_reason_of_several_lines_is_one_line_of_the_summary() -> None:
+    """What begins a line with two colons is a command to GitHub's runner."""
+    broken = row(verdict="broken", checks=[as_row("no-survivors", "broken")], expected={"no-survivors": "ticket 1\n::error::boo\r\n \x85x"})
+    assert summary([broken])[2:] == ["expected broken: deaf:no-survivors: ticket 1 ::error::boo\\r \\x85x"]
+
+
 def test_the_tests_are_named_only_where_there_are_several() -> None:
     lines = summary([row(test="a/test_x.py::test_a"), row(test="a/test_x.py::test_b[c/d]")])
     assert [line.split()[0] for line in lines] == ["test", "test_x.py::test_a", "test_x.py::test_b[c/d]"]
