@@ -14,7 +14,7 @@ from typing import Literal
 from pytest_cancelcontract.adapters.driver import Answer, Call, Driver, Question, Returned
 from pytest_cancelcontract.outcome_watch import ASK_EVERY_S, OutcomeWatch
 from pytest_cancelcontract.run import Run
-from pytest_cancelcontract.scenarios import Act, Scenario
+from pytest_cancelcontract.scenarios import Act, Scenario, Trigger
 from pytest_cancelcontract.underway import OVER_SLACK_S, DrillError, DrillNotCovered, DrillSkipped, Progress, UnderWay, WrapperNotStarted
 
 FOREVER_S = 7 * 24 * 3600.0
@@ -23,12 +23,17 @@ ASK_AGAIN_WITHIN_S = 5.0
 """How long the last question for the outcome may take; everything is over by then."""
 REFUSES_FOR_S = 0.5
 """How long an engine that is lost still refuses, before it does not answer at all."""
+SHOWS_WITHIN_S = 0.5
+"""How long a killed or stopped process has until it is looked whether it is; a signal is sent sooner than it is obeyed."""
 HELD_START_S = 2.0
 """How long a start may take while its runner is held; one that waits for the runner's work would wait for ever."""
 ENDS_ITSELF = ("ends-itself",)
 """What a run does that only has to come up."""
 NOT_YET_S = 0.25
 """A ``wait`` for the outcome of a run that goes on is given up after so long."""
+HEARTBEATS_WATCHED_FOR = 2
+HEARTBEATS_WATCHED_AT_MOST_S = 3.0
+"""So many times ``heartbeat_timeout`` after the end a timer that nobody has ended has shown itself; no drill waits longer for one."""
 
 
 class Stage:
@@ -44,6 +49,7 @@ class Stage:
         self._first = -1
         self._others: dict[str, int | None] = {}
         self._presses: list[Call] = []
+        self._over_s = 0.0
 
     # ------------------------------------------------------------------ the run
 
@@ -90,6 +96,7 @@ class Stage:
     def until_over(self) -> None:
         """Wait until everything of the run is quiet."""
         self.under_way.until_over()
+        self._over_s = time.monotonic()
 
     def restart(self) -> None:
         """Start the same task again at the handover; what comes of it is noted and judged, a refusal included."""
@@ -128,8 +135,11 @@ class Stage:
             self._handles.callback(self._recover)
         done = "killed" if how == "kill" else "stopped"
         note = functools.partial(self.under_way.note_trigger, "disrupted", how=f"the wrapper is {done}")
+        self.under_way.run.disrupt_wrapper("look")
         answer = self._driver.begin(Question("disrupt", self._first, how=how), within_s=self.terms.call_s, before=note).answer()
         self._refuse(answer, "the wrapper could not be disrupted")
+        self.under_way.pause(SHOWS_WITHIN_S)
+        self.under_way.run.disrupt_wrapper("look")
 
     def leave_alone(self) -> None:
         """Do nothing from here on."""
@@ -142,18 +152,32 @@ class Stage:
     def lose_engine(self) -> None:
         """Let the engine refuse, and a moment later not answer at all; it comes back when the drill ends."""
         self._handles.callback(self._engine, "up")
-        answer = self._engine("refuse")
+        note = functools.partial(self.under_way.note_trigger, "engine-lost", how="the engine refuses, then does not answer")
+        answer = self._driver.begin(Question("engine", self._first, how="refuse"), within_s=self.terms.call_s, before=note).answer()
         self._refuse(answer, "the engine could not be made to refuse")
-        self.under_way.note_trigger("engine-lost", how="the engine refuses, then does not answer")
+        # A run that is ended by the first refusal may be gone by now, and one that waits had its last answer somewhere in the call.
+        self.under_way.observe("adapter", "engine-refuses", at_s=answer.ended_s)
         self.under_way.pause(REFUSES_FOR_S)
         self._refuse(self._engine("silent"), "the engine could not be made silent")
 
     def note_heartbeats(self) -> None:
-        """Note when the engine had heartbeats, where the adapter knows and a limit is given."""
-        if self.terms.heartbeat_timeout_s is None or "heartbeats" not in self._driver.capabilities() or self._first < 0:
+        """Note when the engine had heartbeats, where the adapter knows and a limit is given; after a press, late ones too."""
+        timeout_s = self.terms.heartbeat_timeout_s
+        if timeout_s is None or "heartbeats" not in self._driver.capabilities() or self._first < 0:
             return
+        self._let_heartbeats_come(min(HEARTBEATS_WATCHED_FOR * timeout_s, HEARTBEATS_WATCHED_AT_MOST_S))
         answer = self._driver.ask(Question("heartbeats", self._first), within_s=self.terms.call_s)
         self.under_way.observe("engine", "heartbeats", at_s=answer.ended_s, moments=list(answer.moments), error=answer.error)
+
+    def _let_heartbeats_come(self, within_s: float) -> None:
+        """Wait until so long after the run was gone; not where it is not, nor where its heartbeats are not judged."""
+        act, stage = self._scenario.act, "waits for heartbeats that should not come"
+        left_s = self._over_s - self.terms.settle_s + within_s - time.monotonic()
+        if left_s <= 0.0 or act.trigger is not Trigger.PRESSED or act is Act.CANCEL_AT_START:
+            return
+        if not self.under_way.until("over", 0.0, stage).state["alive"]:
+            self._progress(stage, left_s)
+            self.under_way.pause(left_s)
 
     def _recover(self) -> None:
         if "recover" in self._driver.capabilities():

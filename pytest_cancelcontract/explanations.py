@@ -152,7 +152,9 @@ CLAUSES: Mapping[str, Explanation] = {
         "Send heartbeats on a timer of their own, from start until every process is dead, the grace included.",
     ),
     "heartbeat-ends": Explanation(
-        "The heartbeats as the engine saw them: at most one interval after the run was gone there is none.",
+        "The heartbeats as the engine saw them: at most one interval after the run was gone there is none. The engine is asked two"
+        " timeouts after gone, and 3 s after it at the latest; with a longer timeout it is kept where they had stood still for twice"
+        " as long as they ever did.",
         "The timer belongs to the wrapper and goes on when the run is over.",
         "End the timer with the run, not with the wrapper.",
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import math
 import threading
 import time
 import traceback
@@ -50,6 +51,8 @@ OPTIONAL: tuple[tuple[str, type], ...] = (
 )
 _LOOP_ENDS_WITHIN_S = 2.0
 """How long the tasks of a closed loop get to end; a coroutine that swallows its cancellation is abandoned then."""
+_CLOCKS_DIFFER_BY_S = 1.0
+"""How far ahead a moment may be that an adapter had from an engine's clock and turned into one of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,10 +348,9 @@ class Driver:
                 return
         elif call.question.method == "heartbeats":
             try:
-                moments = tuple(sorted(float(one) for one in value))
-            except (TypeError, ValueError):
-                error_text = f"heartbeats must be moments in seconds of time.monotonic(), got {value!r}"
-                call.resolve(Answer(began, ended, error=error_text, is_misconfigured=True))
+                moments = _read_moments(value, ended)
+            except ValueError as error:
+                call.resolve(Answer(began, ended, error=str(error), is_misconfigured=True))
                 return
         call.resolve(Answer(began, ended, handle=handle, outcome=outcome, moments=moments))
 
@@ -423,6 +425,23 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _read_moments(value: Any, answered_s: float) -> tuple[float, ...]:
+    """What ``heartbeats`` returned, in order.
+
+    Raises:
+        ValueError: one is no moment of that clock: something else, not finite, or still to come (as the wall clock's is).
+    """
+    must_be = "heartbeats must be moments in seconds of time.monotonic()"
+    try:
+        moments = sorted(map(float, value))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{must_be}, got {value!r}") from None
+    for one in moments:
+        if not math.isfinite(one) or one > answered_s + _CLOCKS_DIFFER_BY_S:
+            raise ValueError(f"{must_be}, which was {answered_s:.3f} then, got {one!r}")
+    return tuple(moments)
 
 
 def _skip_reason(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import os
 import signal
 import socket
@@ -31,6 +32,7 @@ from pytest_cancelcontract.run import Run
 from pytest_cancelcontract.runner_path import RunnerPath
 
 try:
+    from temporalio.api.workflow.v1 import PendingActivityInfo
     from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
     from temporalio.service import RPCError
 except ImportError as error:
@@ -41,6 +43,8 @@ __all__ = ["TemporalAdapter", "TemporalHandle", "TemporalServer", "order_of"]
 Press = Literal["cancel", "terminate"]
 LOOK_EVERY_S = 0.1
 """How often the server is asked when the last heartbeat came."""
+CHILDREN_AT_MOST = 20
+"""Of a workflow that has more children, and they have, these are looked at."""
 LET_GO_WITHIN_S = 5.0
 FORGOTTEN_AFTER = timedelta(hours=1)
 """The server's own limit to a drill's workflow, for the case that nobody is left who could end it."""
@@ -232,7 +236,7 @@ class TemporalAdapter:
             ProcessLookupError: it is gone.
         """
         worker = _own(handle)
-        process = _process_of(await self._look(handle), worker)
+        process = _process_of(await self._with_children(await self._look(handle)), worker)
         number = signal.SIGKILL if how == "kill" else signal.SIGSTOP
         handle.frozen = process if how == "freeze" else None
         send_signal(process.pid, process.start, number)
@@ -252,7 +256,7 @@ class TemporalAdapter:
         await worker.link.become(state)
 
     async def heartbeats(self, handle: TemporalHandle, /) -> list[float]:
-        """When the server got heartbeats of this run, in seconds of ``time.monotonic()``.
+        """When the server got heartbeats of this run, in seconds of ``time.monotonic()``: of its workflow, and of that one's children.
 
         The moments are the server's own, from its clock to ours: on one machine exact to about a millisecond, with another machine's
         server as exact as the two clocks agree (their distances are right all the same). Looked at every ``LOOK_EVERY_S``: of two
@@ -290,13 +294,27 @@ class TemporalAdapter:
         seen = await handle.first.describe()
         if seen.status is WorkflowExecutionStatus.CONTINUED_AS_NEW:
             seen = await handle.workflow.describe()
+        family = await self._with_children(seen)
         now_s, wall_ns = time.monotonic(), time.time_ns()
         handle.looked_s = now_s
-        for activity in seen.raw_description.pending_activities:
+        for activity in _activities(family):
             beat_ns = activity.last_heartbeat_time.ToNanoseconds()
             if beat_ns and beat_ns not in handle.beats:
                 handle.beats[beat_ns] = min(now_s, now_s - (wall_ns - beat_ns) / 1e9)
         return seen
+
+    async def _with_children(self, seen: WorkflowExecutionDescription) -> list[WorkflowExecutionDescription]:
+        """A workflow, the children that it still has, and theirs, each as its newest run is: one that failed may be tried again."""
+        family, client, asked = [seen], await self._connected(), 0
+        for parent in family:  # grows as it is walked
+            for child in parent.raw_description.pending_children:
+                if asked == CHILDREN_AT_MOST:
+                    return family
+                if child.run_id:  # else it is not started yet
+                    asked += 1
+                    with contextlib.suppress(RPCError):  # it may have ended meanwhile
+                        family.append(await client.get_workflow_handle(child.workflow_id).describe())
+        return family
 
     async def _follow(self, handle: TemporalHandle) -> None:
         """Look for heartbeats until the workflow is closed, and end it where it outlives its drill."""
@@ -411,12 +429,16 @@ def _own(handle: TemporalHandle) -> _Worker:
     return handle.worker
 
 
-def _process_of(seen: WorkflowExecutionDescription, worker: _Worker) -> Identity:
+def _activities(family: Sequence[WorkflowExecutionDescription]) -> Iterator[PendingActivityInfo]:
+    return itertools.chain.from_iterable(one.raw_description.pending_activities for one in family)
+
+
+def _process_of(family: Sequence[WorkflowExecutionDescription], worker: _Worker) -> Identity:
     """The process that the activity is in, by the identity that workers have by default; else the one that was started.
 
     Only what is the started process, or below it, is meant: an identity is a text, and may name a stranger.
     """
-    for activity in seen.raw_description.pending_activities:
+    for activity in _activities(family):
         pid, _, host = activity.last_worker_identity.partition("@")
         found = identity_of(int(pid)) if host == socket.gethostname() and pid.isdigit() else None
         if found is not None and worker.process in _line_of(found):

@@ -10,8 +10,8 @@ from pytest_cancelcontract.agents.profiles import Agent
 from pytest_cancelcontract.agents.trial import run_trial
 from pytest_cancelcontract.agents.trials import CLAUSES, Trial
 from pytest_cancelcontract.answers import Answer
-from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import Facts
+from pytest_cancelcontract.clauses.no_survivors import allowed
 from pytest_cancelcontract.conduct import DrillResult, Lanes, once_more_if_spoilt, result_of
 from pytest_cancelcontract.contract import judge
 from pytest_cancelcontract.finding import Check, Verdict
@@ -75,19 +75,9 @@ def try_agent(
     seen, checks, attempts = once_more_if_spoilt(
         attempt, lambda seen: judge(seen, clauses), history=history, lanes=lanes or Lanes(), progress=progress
     )
-    return AgentResult(agent, trial, seen, [_with_allowed(check, seen) for check in checks], attempts)
-
-
-def _with_allowed(check: Check, history: History) -> Check:
-    """What may live on and did is told, so that nobody takes it for gone."""
-    if check.clause != "no-survivors" or not (told := allowed_lines(history)):
-        return check
-    observed = f"{check.finding.observed}; allowed to live on: {words.several(told)}"
-    return replace(check, finding=replace(check.finding, observed=observed))
+    return AgentResult(agent, trial, seen, list(checks), attempts)
 
 
 def allowed_lines(history: History) -> list[str]:
     """The helpers of an agent that lived on by leave, each with the reason."""
-    facts = Facts(history, Terms.from_dict(history.header["terms"]))
-    members = [one for one in facts.members if one.subject in facts.allowed and not one.death.is_closed]
-    return [f"{words.who(one)}: {facts.allowed[one.subject]}" for one in members]
+    return allowed(Facts(history, Terms.from_dict(history.header["terms"])))

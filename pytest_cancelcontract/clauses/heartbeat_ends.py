@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import math
+from collections.abc import Sequence
 
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts
-from pytest_cancelcontract.clauses.heartbeats import Beats, beats
+from pytest_cancelcontract.clauses.heartbeats import beats
 from pytest_cancelcontract.finding import Finding, Verdict
 
 LONGER = "a look that is longer than heartbeat_timeout, or a run with two heartbeats in it that show how often they come"
+ANY = "a run that has a heartbeat: where none ever came, none can be seen to have ended"
 QUIET_FOR = 2
-"""So many of the run's own intervals without a heartbeat show that they have ended."""
+"""So many of their own intervals without a heartbeat show that they have ended."""
 ADVICE = "end the timer with the run, not with the wrapper"
 
 
 def check(facts: Facts) -> Finding:
     """Judge whether heartbeats came later than one interval, ``heartbeat_timeout`` at most, after the run was gone.
 
-    Asked earlier than that it is kept where the heartbeats had stood still for twice as long as they did while the run lived.
+    Asked earlier than that it is kept where the heartbeats had stood still for twice as long as they ever did before; asked later, where
+    the next one was due since the last one.
     Returns:
         inconclusive where the engine did not tell, when the run was gone is not known, or where it was asked too early to tell; not
-        covered where it was, and there were no two heartbeats in the run that could have told how often they come.
+        covered where it was, and there were no two heartbeats that could have told how often they come.
     """
     timeout_s = facts.terms.heartbeat_timeout_s or 0.0
     expected = f"no heartbeat later than {words.seconds(timeout_s)} after gone ({words.numbers(facts.terms, 'heartbeat_timeout')})"
@@ -39,26 +41,27 @@ def check(facts: Facts) -> Finding:
     if any(one > gone.earliest_s + timeout_s + ROUNDING_S for one in told.moments):
         return words.inconclusive("whether the last heartbeat was after that is not known: gone is known by looks only", expected)
     if not told.moments:
-        return Finding(Verdict.NOT_COVERED, "no heartbeat was seen at all", expected, seen_by, lacks=LONGER)
-    last_s = told.moments[-1] - gone.latest_s
-    side = f"{words.seconds(abs(last_s))} {'after' if last_s > 0 else 'before'} the run was gone"
-    quiet_s = told.asked_s - max(told.moments[-1], gone.latest_s)
+        return Finding(Verdict.NOT_COVERED, "no heartbeat was seen at all", expected, seen_by, lacks=ANY)
+    last_s, quiet_s = told.moments[-1] - gone.latest_s, told.asked_s - max(told.moments[-1], gone.latest_s)
     observed = (
-        f"the last heartbeat {side}, and none in the {words.seconds(quiet_s)} from then on, or from gone on, until the engine was asked"
+        f"the last heartbeat {words.seconds(last_s)} after the run was gone, and none in the {words.seconds(quiet_s)} from then on"
+        if last_s > 0
+        else f"no heartbeat in the {words.seconds(quiet_s)} after the run was gone, the last one {words.seconds(-last_s)} before"
     )
-    if told.asked_s >= gone.latest_s + timeout_s - ROUNDING_S:
+    usual_s = _usual_s(told.moments, gone.latest_s)
+    is_past = told.asked_s >= gone.latest_s + timeout_s - ROUNDING_S
+    if is_past and (last_s <= 0 or quiet_s >= min(usual_s or timeout_s, timeout_s)):
         return Finding(Verdict.KEPT, observed, expected, seen_by)
-    usual_s = _usual_s(facts, told)
-    if usual_s is None:
+    if usual_s is None and not is_past:
         return Finding(Verdict.NOT_COVERED, observed, expected, seen_by, lacks=LONGER)
-    observed += f" (in the run at most {words.seconds(usual_s)} apart)"
-    if quiet_s > QUIET_FOR * usual_s + facts.lateness_s(gone.latest_s, told.asked_s):
-        return Finding(Verdict.KEPT, observed, expected, seen_by)
-    return words.inconclusive(f"{observed}, which is too early to tell", expected, seen_by=seen_by, advice=ADVICE)
+    if usual_s is not None:
+        observed += f" ({words.seconds(usual_s)} at most without one before)"
+        if not is_past and quiet_s > QUIET_FOR * usual_s + facts.lateness_s(gone.latest_s, told.asked_s):
+            return Finding(Verdict.KEPT, observed, expected, seen_by)
+    return words.inconclusive(f"{observed}: asked too early to tell whether there would be another one", expected, seen_by=seen_by)
 
 
-def _usual_s(facts: Facts, told: Beats) -> float | None:
-    """How far apart the heartbeats were at most while the run lived; None where there were no two."""
-    began_s = facts.leader.born_s if facts.leader is not None else math.inf
-    inside = [one for one in told.moments if began_s <= one <= facts.gone.latest_s + ROUNDING_S]
-    return max((later - earlier for earlier, later in itertools.pairwise(inside)), default=None)
+def _usual_s(moments: Sequence[float], gone_s: float) -> float | None:
+    """How long they stood still at most before the last one, and before the end; None where there were no two."""
+    points = [*moments, gone_s] if moments[-1] < gone_s else moments
+    return max(later - earlier for earlier, later in itertools.pairwise(points)) if len(moments) > 1 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Fate
@@ -21,7 +22,16 @@ def check(facts: Facts) -> Finding:
         inconclusive when a role is unaccounted for, a process could not be read, one died within the machine's lateness of
         the deadline, or a run that need not have started was not watched for long enough.
     """
-    return dead_by_deadline(facts, why, ADVICE)
+    found = dead_by_deadline(facts, why, ADVICE)
+    if told := allowed(facts):
+        return replace(found, observed=f"{found.observed}; allowed to live on: {words.several(told)}")
+    return found
+
+
+def allowed(facts: Facts) -> list[str]:
+    """The helpers of an agent that lived on by leave, each with the reason, so that nobody takes them for gone."""
+    members = [one for one in facts.members if one.subject in facts.allowed and not one.death.is_closed]
+    return [f"{words.who(one)}: {facts.allowed[one.subject]}" for one in members]
 
 
 def dead_by_deadline(facts: Facts, likely: Callable[[Facts, Member], str], advice: str) -> Finding:

@@ -7,6 +7,8 @@ handover and the deadline, are reckoned here because looks have to be taken at t
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -609,19 +611,38 @@ class Watch:
         self.changed()
 
     def disrupt(self, how: str) -> str:
-        """Signal the wrapper of the first run, where something stands above it; returns what is lacking, or ``""``."""
+        """Signal the wrapper of the first run, where something stands above it; returns what is lacking, or ``""``.
+
+        ``look`` signals nobody: it notes who stands above the runner, the leader's parent first.
+        """
         leader = next((one for one in reversed(self.roll.of_run()) if one.role == "leader" and not one.attempt.restarted), None)
+        line: list[process_table.Stat] = []
+        table = process_table.all_processes()
+        below = table.get(leader.held.identity.pid) if leader is not None and leader.died_s is None else None
+        while below is not None and below.ppid not in {0, 1, os.getpid(), os.getppid()}:
+            if (below := table.get(below.ppid)) is not None:
+                line.append(below)
+        if how == "look":
+            seen = [{"subject": str(one.identity), "comm": one.comm, "state": one.state} for one in line]
+            self.journal.add("process-table", "line", line=seen)
+            return ""
         starter = self._starters.get(leader.subject) if leader is not None else None
         if leader is None or starter is None:
             return "a wrapper: the leader's parent is init, or the command is the runner itself"
         if any(command.held.identity == starter for command in self.roll.commands):
             return "a platform above the wrapper: the leader's parent is the command itself"
-        held = self.roll.found.get(starter)
-        if held is None:
+        if starter not in self.roll.found:
             return "a wrapper that is known to be the drill's own: the leader's parent does not descend from its command"
-        act = {"kill": held.kill, "freeze": held.stop, "thaw": held.go_on}[how]
-        self.journal.add("process-table", "disrupted", str(starter), how=how)
-        return "" if act() else f"the right to signal the wrapper (pid {starter.pid})"
+        # A shell may stand between the wrapper and the runner, and which is which nobody tells: all of them below the command.
+        above = [one.identity for one in itertools.takewhile(lambda one: one.identity in self.roll.found, line)]
+        comm = {one.identity: one.comm for one in line}
+        for identity in reversed(above if starter in above else [starter]):  # from above, so that none sees the end of what is below it
+            held = self.roll.found[identity]
+            act = {"kill": held.kill, "freeze": held.stop, "thaw": held.go_on}[how]
+            self.journal.add("process-table", "disrupted", str(identity), how=how, comm=comm.get(identity, ""))
+            if not act():
+                return f"the right to signal the wrapper (pid {identity.pid})"
+        return ""
 
     # --- The end ------------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_cancelcontract import cli
 from pytest_cancelcontract.agents.trials import CLAUSES
+from pytest_cancelcontract.cli.findings import finding_lines
 from pytest_cancelcontract.contract import judge
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.history import History, load
+from pytest_cancelcontract.report import json_report
 from tests.agents.conftest import TERMS, Try, all_of, sample
 from tests.agents.sample_verdicts import SAMPLES, TABLE, Sample
 
@@ -60,6 +63,18 @@ def test_the_message_names_the_process_its_session_and_its_file(tries: Try) -> N
     agent = next(one for one in result.history.of("process-table", "held"))
     assert session is not None and session[1] != str(agent.data["sid"])
     assert f"uncooperative-tool.log by pid {pid} " in writes.observed
+
+
+def test_what_may_live_on_is_told_by_whoever_judges(tries: Try, capsys: pytest.CaptureFixture[str]) -> None:
+    result = tries(sample("leaves_its_tools").allowing({"agent-tool": "it may", "sh": "it waits for it"}), "tool-term")
+    assert "; allowed to live on: pid " in next(check.finding.observed for check in result.checks if check.clause == "no-survivors")
+    path = str(result.history.path)
+    cli.main(["judge", path])
+    assert capsys.readouterr().out == "\n".join(finding_lines(result.history, result.checks)) + "\n"
+    cli.main(["judge", "--format=json", path])
+    header = result.history.header
+    row = {**result.result.as_dict(), "attempts": result.attempts, "terms": header["terms"], "machine": header["machine"]}
+    assert capsys.readouterr().out.encode() == json_report.text_of(json_report.document([row], terms=header["terms"]))
 
 
 def test_the_same_trial_twice_has_the_same_verdicts(tries: Try) -> None:

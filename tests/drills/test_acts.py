@@ -36,10 +36,10 @@ def _command(name: str) -> CommandAdapter:
 
 @pytest.fixture
 def drill(recorder: Recorder, terms: Terms, path: Path, read: Read) -> RunDrill:
-    def run(adapter: Adapter, scenario: str, moment: Moment | None = None) -> History:
+    def run(adapter: Adapter, scenario: str, moment: Moment | None = None, heartbeat_timeout_s: float | None = None) -> History:
         driver = Driver(adapter)
         try:
-            given = replace(terms, retry_s=RETRY_S)
+            given = replace(terms, retry_s=RETRY_S, heartbeat_timeout_s=heartbeat_timeout_s)
             run_drill(recorder, driver, by_id(scenario), given, wrapper=driver.name, history=path, moment=moment)
         finally:
             driver.close(within_s=1.0)
@@ -278,3 +278,30 @@ def test_the_world_is_watched_for_retry_after_everything_is_quiet(drill: RunDril
     history = drill(_command("kept"), "watched")
     gone = max(seen.at_s for seen in history.of("process-table", "died"))
     assert _only(history, "drill", "ended").at_s - gone > RETRY_S
+
+
+# ---------------------------------------------------------------------- heartbeats
+
+
+@pytest.mark.parametrize("timeout_s", [0.4, 60.0])
+def test_heartbeats_are_asked_for_two_timeouts_after_gone_and_at_most_three_seconds(drill: RunDrill, timeout_s: float) -> None:
+    """A timer that nobody ends has shown itself by then; with a long timeout a drill does not take a minute."""
+    history = drill(_Beats(), "polite", heartbeat_timeout_s=timeout_s)
+    gone_s = max(seen.at_s for seen in history.of("process-table", "died"))
+    after_s = _only(history, "engine", "heartbeats").at_s - gone_s
+    assert min(2 * timeout_s, 3.0) <= after_s < 10.0
+
+
+def test_heartbeats_that_nobody_judges_are_not_waited_for(drill: RunDrill) -> None:
+    """A run that may never start is cancelled at its start."""
+    history = drill(_Beats(), "cancel-at-start", heartbeat_timeout_s=60.0)
+    over_s = max(seen.at_s for seen in history.of("outcome", "answer"))
+    assert _only(history, "engine", "heartbeats").at_s - over_s < 2.0
+
+
+class _Beats(_InProcess):
+    """Its engine tells of nothing; when it was asked is all that is looked at."""
+
+    def heartbeats(self, run_id: str) -> list[float]:
+        assert run_id in self.runs
+        return []

@@ -7,7 +7,7 @@ import asyncio
 import concurrent.futures
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, cast
 
@@ -319,3 +319,40 @@ def test_capabilities_are_the_optional_methods_that_exist() -> None:
     assert Driver(Plain()).capabilities() == ("outcome", "stall")
     assert Driver(OnLoop()).capabilities() == ("wait", "stall")
     assert Driver(Stuck()).name == "Stuck"
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        pytest.param(lambda: [time.time()], ", which was ", id="the wall clock's"),
+        pytest.param(lambda: [time.monotonic(), float("nan")], " then, got nan", id="no number"),
+        pytest.param(lambda: [float("-inf")], " then, got -inf", id="never"),
+        pytest.param(lambda: [time.monotonic() + 5], ", which was ", id="still to come"),
+        pytest.param(lambda: [10**400], "got [1000", id="beyond all numbers"),
+        pytest.param(lambda: ["soon"], "got ['soon']", id="a word"),
+        pytest.param(lambda: None, "got None", id="nothing"),
+    ],
+)
+def test_a_heartbeat_is_a_moment_of_the_monotonic_clock_that_has_been(value: Callable[[], Any], says: str, drivers: list[Driver]) -> None:
+    class Beats(Plain):
+        def heartbeats(self, handle: str) -> Any:
+            return value()
+
+    driver, handle = _started(Beats(), drivers)
+    answer = driver.ask(Question("heartbeats", handle), within_s=5)
+    assert (answer.moments, answer.is_misconfigured) == ((), True)
+    assert answer.error is not None
+    assert answer.error.startswith("heartbeats must be moments in seconds of time.monotonic(), ")
+    assert says in answer.error
+
+
+def test_heartbeats_are_told_in_order_and_may_be_a_little_ahead_of_this_clock(drivers: list[Driver]) -> None:
+    now_s = time.monotonic()
+
+    class Beats(Plain):
+        def heartbeats(self, handle: str) -> list[float]:
+            return [now_s + 0.3, now_s - 5]
+
+    driver, handle = _started(Beats(), drivers)
+    answer = driver.ask(Question("heartbeats", handle), within_s=5)
+    assert (answer.moments, answer.error) == ((now_s - 5, now_s + 0.3), None)

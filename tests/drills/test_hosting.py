@@ -29,6 +29,7 @@ from pytest_cancelcontract.adapters.hosting import Hosted, HostedDriver, driver_
 from pytest_cancelcontract.adapters.line import TOKEN
 from pytest_cancelcontract.adapters.parcel import CannotHost
 from pytest_cancelcontract.adapters.protocol import Adapter, Outcome
+from pytest_cancelcontract.contract import uncovered
 from pytest_cancelcontract.drill import DrillError, RunnerNeverWorked, WrapperNotStarted, run_drill
 from pytest_cancelcontract.history import History, Observation
 from pytest_cancelcontract.identity import Identity
@@ -157,6 +158,22 @@ def test_capabilities_and_names_are_known_without_a_host() -> None:
     assert driver.name == "wrap {runner}"
     assert not isinstance(driver_for(Told()), HostedDriver)
     assert not isinstance(driver_for(CallableAdapter(print, cancel=print, hosted=False)), HostedDriver)
+
+
+class _DisruptsAnother(Told):
+    """Its wrapper is another process, which it can tell from the host."""
+
+    def disrupt(self, run: Run, how: str) -> None:
+        (run.folder / "disrupted").write_text(f"{how} in {os.getpid()}")
+
+
+def test_a_limit_is_that_of_an_adapter_which_disrupts_its_wrapper_itself_and_it_does_so_in_its_host(bench: _Bench) -> None:
+    driver, handle = bench.start(Hosted(_DisruptsAnother()))
+    assert driver.capabilities() == ("outcome", "disrupt", "recover", "limit", "stall")
+    assert driver.ask(Question("disrupt", handle, how="freeze"), within_s=5).error is None
+    assert (bench.drill.run.folder / "disrupted").read_text() == f"freeze in {bench.host().pid}"
+    assert uncovered(by_id("wrapper-frozen"), driver.capabilities(), settle_terms({})) == ""
+    assert uncovered(by_id("wrapper-frozen"), driver_for(Hosted(Told())).capabilities(), settle_terms({})).endswith("in the adapter")
 
 
 @pytest.mark.parametrize(

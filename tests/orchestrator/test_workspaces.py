@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -68,6 +69,36 @@ def test_a_rebuilt_workspace_is_the_source_and_nothing_else(tmp_path: Path, sour
     assert sorted(path.name for path in workspace.iterdir()) == ["folder", "link"]
     assert (workspace / "folder" / "file").read_text() == "pristine\n"
     assert (workspace / "link").is_symlink()
+
+
+def test_a_source_that_cannot_be_copied_costs_nothing(tmp_path: Path, source: Path) -> None:
+    workspace = tmp_path / "w"
+    rebuild(workspace, source)
+    (workspace / "work").touch()
+    os.mkfifo(source / "fifo")  # cannot be copied
+    with pytest.raises(OSError, match="named pipe"):
+        rebuild(workspace, source)
+    assert sorted(path.name for path in workspace.iterdir()) == ["folder", "link", "work"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "w"]  # and nothing half copied lies beside it
+
+
+OVERLAPS = {
+    "the same": "source",
+    "the same by another name": "alias",
+    "the source in the workspace": ".",
+    "the workspace in the source": "source/folder",
+    "the workspace in the source by another name": "alias/new/one",
+    "by dots": "source/folder/../../source",
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPS.values(), ids=OVERLAPS)
+def test_a_workspace_that_would_be_removed_with_its_source_is_not(name: str, tmp_path: Path, source: Path) -> None:
+    (tmp_path / "alias").symlink_to(source)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(OSError, match="would be removed with its source"):
+        rebuild(tmp_path / name, source)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_every_change_below_is_progress_and_none_is_none(tmp_path: Path, source: Path) -> None:

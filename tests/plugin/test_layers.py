@@ -19,13 +19,20 @@ PLATFORM = KEPT.replace(
 """Ends everything below it at TERM, at its limit (the second argument), and when the wrapper is gone or stands still."""
 WRAPPER = """
 import subprocess, sys, threading
+import psutil
 
-child = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL)
+child = subprocess.Popen(sys.argv[3:], stdout=subprocess.DEVNULL)
+
+def end_all():
+    below = psutil.Process().children(recursive=True)
+    for process in below if sys.argv[2] == "all" else below[:1]:
+        process.kill()
+
 if float(sys.argv[1]):
-    threading.Timer(float(sys.argv[1]), child.kill).start()
+    threading.Timer(float(sys.argv[1]), end_all).start()
 child.wait()
 """
-"""Starts the runner, and kills it after the seconds of its first argument (0: never)."""
+"""Starts the runner, and kills it after the seconds of its first argument (0: never): all below it, or the leader alone."""
 LIMITS = ("--cancel-time-limit=2", *FAST)
 Run = Callable[..., pytest.RunResult]
 
@@ -36,9 +43,9 @@ def words(pytester: pytest.Pytester) -> Callable[..., str]:
     for name, text in (("above.py", PLATFORM), ("without.py", KEPT), ("wrapper.py", WRAPPER)):
         (pytester.path / name).write_text(text)
 
-    def made(above: str = "", *, wrapper: str = "0") -> str:
+    def made(above: str = "", *, wrapper: str = "0", reaches: str = "all") -> str:
         platform = f"{sys.executable} {pytester.path}/{above} " if above else ""
-        return f"{platform}{sys.executable} {pytester.path}/wrapper.py {wrapper} {{runner}}"
+        return f"{platform}{sys.executable} {pytester.path}/wrapper.py {wrapper} {reaches} {{runner}}"
 
     return made
 
@@ -83,3 +90,91 @@ def test_a_limit_that_lives_in_the_wrapper_dies_with_it(run: Run, words: Callabl
     result = _drill(run, words("without.py 0.3", wrapper="{time_limit}"), "wrapper-killed", "never-cancelled")
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["*wrapper-killed:floor-holds*", "*the limit lives in the wrapper, and died with it*"])
+
+
+def test_a_limit_that_reaches_the_leader_alone_is_no_floor(run: Run, words: Callable[..., str]) -> None:
+    """Its child in a session of its own works on."""
+    result = _drill(run, words("without.py 0.3", wrapper="{time_limit}", reaches="leader"), "never-cancelled")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*never-cancelled:floor-holds*", "*, own-session-child) running*", "*what reaches it ends the wrapper only*"]
+    )
+
+
+IDLE = """
+import sys
+
+
+class Idle:
+    def start(self, run):
+        words = [sys.executable, "%s", "0.3", str(run.time_limit), *run.argv]
+        return run.spawn([sys.executable, "%s", "0", "all", *words])
+
+    def cancel(self, handle):
+        pass
+
+    def disrupt(self, handle, how):
+        pass
+"""
+"""Its wrapper has a limit of its own, and what shall disrupt that does nothing."""
+
+
+def test_a_limit_in_a_wrapper_above_a_shell_is_not_kept(run: Run, words: Callable[..., str]) -> None:
+    """Not the shell alone is killed, and with several it is not told which one had the limit."""
+    command = words("without.py 0.3", wrapper="{time_limit}").replace("{runner}", "sh -c '\"$@\"; exit' sh {runner}")
+    result = _drill(run, command, "wrapper-killed", "wrapper-frozen")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        ["*inconclusive: wrapper-killed:floor-holds*", "*killed as the wrapper: pid * (python*), pid * (sh); one of*"]
+    )
+    result.stdout.fnmatch_lines(
+        ["*inconclusive: wrapper-frozen:floor-holds*", "*stopped as the wrapper: pid * (python*), pid * (sh); one of*"]
+    )
+
+
+@pytest.mark.slow
+def test_a_platform_that_ends_what_a_wrapper_above_a_shell_leaves_is_kept(run: Run, words: Callable[..., str]) -> None:
+    command = words("above.py 0.3 {time_limit}").replace("{runner}", "sh -c '\"$@\"; exit' sh {runner}")
+    _drill(run, command, "wrapper-killed", "wrapper-frozen").assert_outcomes(passed=2)
+
+
+def test_a_disrupt_that_disrupts_nobody_shows_nothing(run: Run, words: Callable[..., str], pytester: pytest.Pytester) -> None:
+    assert words()  # the programs are there
+    (pytester.path / "idle.py").write_text(IDLE % (pytester.path / "above.py", pytester.path / "wrapper.py"))
+    chosen = ("--cancel-scenario=wrapper-killed", "--cancel-scenario=wrapper-frozen")
+    result = run("--pyargs", "pytest_cancelcontract.conformance", "--cancel-adapter=idle:Idle", *chosen, *LIMITS)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*inconclusive: wrapper-killed:floor-holds*", "*the leader's parent, pid * and all above it lived on*"])
+
+
+SLOW_ENGINE = """
+import os, signal, sys, time
+from pathlib import Path
+
+
+class Slow:
+    def start(self, run):
+        return run.spawn([sys.executable, "%s", "0.3", *run.argv])
+
+    def cancel(self, handle):
+        os.kill(handle.pid, signal.SIGTERM)
+
+    def outcome(self, handle):
+        status = Path(f"/proc/{handle.pid}/stat").read_text().rpartition(") ")[2]
+        return "cancelled" if status[0] == "Z" else "running"
+
+    def engine(self, handle, state):
+        if state == "refuse":
+            self.cancel(handle)
+            time.sleep(1.0)
+"""
+"""A run that ends at its engine's first refusal, and a command that takes a second to come back when it has made the engine refuse."""
+
+
+def test_a_run_that_ends_at_the_first_refusal_is_kept_before_the_engine_call_is_back(
+    run: Run, words: Callable[..., str], pytester: pytest.Pytester
+) -> None:
+    assert words()  # the programs are there
+    (pytester.path / "slow_engine.py").write_text(SLOW_ENGINE % (pytester.path / "without.py"))
+    conformance = ("--pyargs", "pytest_cancelcontract.conformance", "--cancel-scenario=engine-lost")
+    run(*conformance, "--cancel-adapter=slow_engine:Slow", "--cancel-lease=1", *LIMITS).assert_outcomes(passed=1)

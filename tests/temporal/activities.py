@@ -60,6 +60,19 @@ class Wraps:
         )
 
 
+@workflow.defn
+class Delegates:
+    """Has a child workflow do it, and that one has one of its own, ``generations`` times; each waits for its own."""
+
+    @workflow.run
+    async def run(self, order: Order) -> None:
+        """Its end is that of the last child, which wraps."""
+        left = order["generations"] - 1
+        child, theirs = ("Delegates", {**order, "generations": left}) if left else ("Wraps", order)
+        waits = workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED
+        await workflow.execute_child_workflow(child, theirs, cancellation_type=waits)
+
+
 # ---------------------------------------------------------------------- what a cancel needs
 
 
@@ -278,7 +291,7 @@ def make_worker(client: Client, task_queue: str, *, max_throttle_s: float = THRO
     return Worker(
         client,
         task_queue=task_queue,
-        workflows=[Wraps],
+        workflows=[Wraps, Delegates],
         activities=ACTIVITIES,
         activity_executor=ThreadPoolExecutor(8),
         workflow_runner=UnsandboxedWorkflowRunner(),

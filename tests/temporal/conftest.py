@@ -41,7 +41,10 @@ def terms() -> Terms:
 
 @pytest.fixture(scope="session")
 def make_adapter(temporal: TemporalServer) -> MakeAdapter:
-    """``make_adapter("kept", cancellation="TRY_CANCEL")``: what else is given goes to the workflow, or with ``more`` to the adapter."""
+    """``make_adapter("kept", cancellation="TRY_CANCEL")``: what else is given goes to the workflow, or with ``more`` to the adapter.
+
+    With ``generations`` the activity is so many child workflows below the one that is started.
+    """
     from pytest_cancelcontract.adapters.temporal import TemporalAdapter, order_of
 
     def made(activity: str, *, more: dict[str, Any] | None = None, **given: Any) -> TemporalAdapter:
@@ -53,11 +56,12 @@ def make_adapter(temporal: TemporalServer) -> MakeAdapter:
             "attempts": 1,
             "grace": GRACE_S,
             "floor_limit": 60.0,
+            "generations": 0,
             "stall_after": None,
             "lease": None,
             **given,
         }
         settings: dict[str, Any] = {"server": temporal, "worker": WORKER, "argument": lambda run: {**order_of(run), **order}}
-        return TemporalAdapter("Wraps", **{**settings, **(more or {})})
+        return TemporalAdapter("Delegates" if order["generations"] else "Wraps", **{**settings, **(more or {})})
 
     return made

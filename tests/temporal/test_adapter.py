@@ -123,7 +123,8 @@ def test_a_run_that_outlives_its_drill_is_terminated(working: Working, make_adap
 # ---------------------------------------------------------------------- heartbeats
 
 
-def test_heartbeats_are_those_that_the_server_saw(working: Working, make_adapter: MakeAdapter) -> None:
+@pytest.mark.parametrize("generations", [0, 2], ids=["of the workflow itself", "of a child's child"])
+def test_heartbeats_are_those_that_the_server_saw(working: Working, make_adapter: MakeAdapter, generations: int) -> None:
     async def body(adapter: TemporalAdapter, handle: TemporalHandle) -> None:
         began_s = time.monotonic()
 
@@ -136,7 +137,7 @@ def test_heartbeats_are_those_that_the_server_saw(working: Working, make_adapter
         gaps = [later - earlier for earlier, later in itertools.pairwise(beats)]
         assert min(gaps) > 0.0 and max(gaps) < 2.0, gaps
 
-    working(make_adapter("kept"), body)
+    working(make_adapter("kept", generations=generations), body)
 
 
 def test_an_activity_without_heartbeats_has_none(working: Working, make_adapter: MakeAdapter) -> None:
@@ -168,7 +169,10 @@ async def _is_silent(adapter: TemporalAdapter, handle: TemporalHandle) -> None:
 # ---------------------------------------------------------------------- the worker
 
 
-def test_the_process_that_is_killed_is_the_one_that_the_activity_is_in(working: Working, make_adapter: MakeAdapter) -> None:
+@pytest.mark.parametrize("generations", [0, 2], ids=["of the workflow itself", "of a child's child"])
+def test_the_process_that_is_killed_is_the_one_that_the_activity_is_in(
+    working: Working, make_adapter: MakeAdapter, generations: int
+) -> None:
     """Here it is started by a shell, as by any supervisor: it is not the process that the adapter started."""
 
     async def body(adapter: TemporalAdapter, handle: TemporalHandle) -> None:
@@ -186,7 +190,7 @@ def test_the_process_that_is_killed_is_the_one_that_the_activity_is_in(working: 
         await _gone(worker)
 
     host = shlex.join([sys.executable, "-m", "pytest_cancelcontract.adapters.temporal_worker", WORKER])
-    working(make_adapter("kept", more={"worker": ["sh", "-c", f"{host}; wait"]}), body)
+    working(make_adapter("kept", generations=generations, more={"worker": ["sh", "-c", f"{host}; wait"]}), body)
 
 
 async def _is_stopped(process: Identity) -> bool:

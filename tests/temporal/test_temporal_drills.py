@@ -52,7 +52,8 @@ class Cell:
 
     def __str__(self) -> str:
         without = [f"-without-{name}" for name in ("stall_after", "lease") if self.terms and self.given.get(name, 0) is None]
-        return f"{self.activity}-{self.scenario}{''.join(without)}"
+        below = "-in-a-child-workflow" if "generations" in self.given else ""
+        return f"{self.activity}-{self.scenario}{''.join(without)}{below}"
 
 
 INTERVAL_S = 1.2
@@ -68,6 +69,8 @@ CELLS = (
     *(Cell("kept", id) for id in ("polite", "slow-cleanup", "deaf-child", "daemon", "second-run", "bystander", "next-task")),
     BEATING,
     Cell("kept_in_a_thread", "deaf-child"),
+    # Its run lives longer than the timeout: without the child's heartbeats they would not be steady.
+    Cell("kept", "deaf", given={"generations": 1, "grace": 1.8}, terms={"grace": 2.0, "heartbeat_timeout": 1.5}),
     Cell("calls_a_fixed_program", "second-run", more={"shims": ("claude",), "options": lambda run: {"id": run.task_id}}),
     # The server closes the workflow at once where it does not have to wait for the activity.
     Cell("no_heartbeat", "polite", NEVER_TOLD, {"cancellation": "TRY_CANCEL", "heartbeat_timeout": None}),

@@ -15,7 +15,23 @@ def with_beats(*beats: float, asked: float = 1.5, gone: float | None = 0.2, erro
 
 ROWS = (
     Row("none after gone is kept", with_beats(-0.5, 0.1), KEPT, given=GIVEN, capabilities=CAN),
-    Row("one within the timeout is kept", with_beats(-0.5, 1.2), KEPT, given=GIVEN, capabilities=CAN),
+    Row(
+        "one within the timeout, and none in the time of another, is kept",
+        with_beats(-0.5, 1.2, asked=2.3),
+        KEPT,
+        given=GIVEN,
+        capabilities=CAN,
+        says=["the last heartbeat 1.0 s after the run was gone, and none in the 1.1 s from then on"],
+    ),
+    Row("one alone, within the timeout, is kept as well", with_beats(0.3, asked=2.3), KEPT, given=GIVEN, capabilities=CAN),
+    Row(
+        "asked late, and the next one is not due yet",
+        with_beats(-0.5, -0.2, 0.1, 0.4, 0.7, 1.0, asked=1.25),
+        INCONCLUSIVE,
+        given=GIVEN,
+        capabilities=CAN,
+        says=["none in the 0.25 s from then on", "too early to tell"],
+    ),
     Row(
         "one later than that is broken",
         with_beats(-0.5, 1.25),
@@ -31,7 +47,29 @@ ROWS = (
         given=GIVEN,
         capabilities=CAN,
     ),
-    Row("asked early, and they stood still", with_beats(-0.5, -0.3, -0.1, asked=0.9), KEPT, given=GIVEN, capabilities=CAN),
+    Row(
+        "asked early, and they stood still",
+        with_beats(-0.5, -0.3, -0.1, asked=0.9),
+        KEPT,
+        given=GIVEN,
+        capabilities=CAN,
+        says=["no heartbeat in the 0.7 s after the run was gone, the last one 0.3 s before (0.3 s at most without one before)"],
+    ),
+    Row(
+        "asked early, and two at the start do not show how often they come",
+        with_beats(-0.9, -0.85, asked=0.9),
+        INCONCLUSIVE,
+        given=GIVEN,
+        capabilities=CAN,
+        says=["1.05 s at most without one before"],
+    ),
+    Row(
+        "asked early, and there is one that is not the last for sure",
+        with_beats(0.3, 0.5, asked=0.8),
+        INCONCLUSIVE,
+        given=GIVEN,
+        capabilities=CAN,
+    ),
     Row(
         "asked early, and they still come",
         with_beats(-0.5, -0.3, -0.1, 0.1, 0.3, 0.5, 0.7, asked=0.8),
@@ -41,7 +79,12 @@ ROWS = (
         says=["the last heartbeat 0.5 s after the run was gone", "too early to tell"],
     ),
     Row(
-        "none at all shows nothing", with_beats(), Verdict.NOT_COVERED, given=GIVEN, capabilities=CAN, says=["no heartbeat was seen at all"]
+        "none at all shows nothing",
+        with_beats(),
+        Verdict.NOT_COVERED,
+        given=GIVEN,
+        capabilities=CAN,
+        says=["no heartbeat was seen at all", "where none ever came"],
     ),
     Row("never gone", with_beats(-0.5, gone=None, asked=20.0), INCONCLUSIVE, given=GIVEN, capabilities=CAN),
     Row("the engine was not asked", story(), INCONCLUSIVE, given=GIVEN, capabilities=CAN),

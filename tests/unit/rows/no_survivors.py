@@ -30,6 +30,8 @@ BUSY = look_again(without(AFTER, "process-table.look", moment="handover"), "dead
 DYING = [one for one in BUSY if not (one.kind == "wrote" and one.at_s > PRESSED_S)]
 STRANGER = row("deaf-child", subject="4711:7777")
 RETRY = (hello(13.0, subject="4900:1", attempt="k3f9-9", roles=["leader"]), held(13.0, subject="4900:1", attempt="k3f9-9"))
+HELPER = held(-1.0, "helperd", subject="4730:1006", attempt="", by="descent", found=True, pid=4730)
+BY_LEAVE = {"allowed": {"helperd": "it serves the next run"}}
 ROWS = (
     Row("all dead before the deadline is kept", GONE, KEPT, says=["all 2 processes", "the last one died +5.3 s"]),
     Row("dead exactly at the deadline is kept", AT_DEADLINE, KEPT),
@@ -67,6 +69,20 @@ ROWS = (
         "a zombie whose threads live on is alive",
         look_again(LIVES, "deadline", row("leader", "gone"), row("deaf-child", "Z", alive=True, threads_alive=2)),
         BROKEN,
+    ),
+    Row(
+        "what lives on by leave is told, with the reason",
+        plus(GONE, HELPER),
+        KEPT,
+        header=BY_LEAVE,
+        says=["all 2 processes", "; allowed to live on: pid 4730 (start 1006, helperd): it serves the next run"],
+    ),
+    Row(
+        "what lives on by leave is told beside what lives on without",
+        plus(LIVES, HELPER),
+        BROKEN,
+        header=BY_LEAVE,
+        says=["deaf-child) running", "; allowed to live on: pid 4730"],
     ),
     Row("a stopped process is alive", look_again(LIVES, "end", row("deaf-child", "T")), BROKEN, says=["state T"]),
     Row("a reused pid that is alive is somebody else", look_again(GONE, "end", row("leader", "gone"), STRANGER), KEPT),
