@@ -140,7 +140,8 @@ CLAUSES: Mapping[str, Explanation] = {
     ),
     "stall-detected": Explanation(
         "The runner works, then lives on without output, write or request. `stall_after` + `grace` + `kill_within` after its last"
-        " progress every process of it is dead.",
+        " progress every process of it is dead. A total limit as short as `stall_after` passes as well: that"
+        " somebody watches is not shown.",
         "Being alive is taken for getting on: the wrapper heartbeats cheerfully for a run that is stuck; the only limit is the total one.",
         "Watch what the run gets done (output, files, requests), not that it is alive, and end it as a cancel would.",
     ),
@@ -160,7 +161,8 @@ CLAUSES: Mapping[str, Explanation] = {
     ),
     "lease-fenced": Explanation(
         "The engine refuses, then does not answer. `lease` + `grace` + `kill_within` after its last answer every process of the run is"
-        " dead: by then the engine may have started another.",
+        " dead: by then the engine may have started another. Kept counts from when the engine was being made to refuse, broken from when it"
+        " did.",
         "The wrapper waits for the engine to say something; it tries again for ever; it counts from when it noticed and not from the last"
         " answer.",
         "Count from the last answer of the engine, on a clock of the wrapper's own, and end the run when the lease is over.",

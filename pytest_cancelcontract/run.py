@@ -122,7 +122,9 @@ class Run:
         return None if self._status is None else self._status(host, at_most_s)
 
     def disrupt_wrapper(self, how: str) -> None:
-        """Kill (``"kill"``) or stop (``"freeze"``) the process that started the runner, or let it go on (``"thaw"``).
+        """Kill (``"kill"``) or stop (``"freeze"``) what stands between the command and the runner, or let it go on (``"thaw"``).
+
+        ``"look"`` signals nobody, and notes who stands above the runner.
 
         Raises:
             Lacking: nothing tells which process that is, or there is nothing above it.

@@ -173,7 +173,7 @@ class CommandAdapter:
             ) from None
 
     def disrupt(self, handle: CommandHandle, how: Literal["kill", "freeze"], /) -> None:
-        """Kill or stop the leader's parent, which is the wrapper where something stands above it.
+        """Kill or stop the leader's parent and all between it and the command: the wrapper, where a platform stands above it.
 
         Raises:
             Lacking: the leader's parent is the command itself, so that there is no platform.

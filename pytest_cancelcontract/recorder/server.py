@@ -260,7 +260,7 @@ class Recorder:
         return {"status": status, "output": str(command.output), "began_s": command.began_s}
 
     async def _disrupt(self, *, drill: str, how: str) -> dict[str, Any]:
-        """Kill, stop or thaw the process that started the leader; ``lacks`` says why that is not the wrapper, or is nobody of ours."""
+        """Kill, stop or thaw what is between command and leader, or look who it is; ``lacks`` says why that is no wrapper of ours."""
         watch = self._watches[drill]
         descent.find_descendants([watch], process_table.all_processes())
         return {"lacks": watch.disrupt(how)}
