@@ -69,6 +69,8 @@ def test_a_rebuilt_workspace_is_the_source_and_nothing_else(tmp_path: Path, sour
     assert sorted(path.name for path in workspace.iterdir()) == ["folder", "link"]
     assert (workspace / "folder" / "file").read_text() == "pristine\n"
     assert (workspace / "link").is_symlink()
+    assert workspace.stat().st_mode == source.stat().st_mode
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "w"]
 
 
 def test_a_source_that_cannot_be_copied_costs_nothing(tmp_path: Path, source: Path) -> None:
