@@ -17,7 +17,7 @@ def call(path: RunnerPath) -> subprocess.CompletedProcess[str]:
 def test_it_becomes_the_runner_of_the_drill_in_flight_and_passes_its_arguments_on(tmp_path: Path) -> None:
     path = RunnerPath(tmp_path / "it's here")
     path.announce("d1", ["printf", "<%s>", "it's"])
-    assert call(path).stdout == "<it's><--><-p><a  b>"
+    assert call(path).stdout == "<it's><-p><a  b>"
     path.withdraw("d1")
     path.announce("d2", ["printf", "second"])
     assert call(path).stdout == "second"
