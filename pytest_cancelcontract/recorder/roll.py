@@ -222,14 +222,17 @@ class Roll:
 
         One that an engine made by itself meanwhile is not the one that was asked for, as long as that one may come yet.
         """
-        looked = [attempt for attempt in self.attempts if attempt.restarted and attempt.has_looked]
+        looked = self._restarts_that_looked()
         second, first = self.second_wrapper(), next((one for one in self.attempts if one.run == FIRST), None)
         may_come = second is not None and second.status is None and first is not None and first.wrapper is not None
         return any(attempt.wrapper is second for attempt in looked) if may_come else bool(looked)
 
     def has_any_looked(self) -> bool:
         """Some start of the task since the drill asked for it has looked, whoever made it."""
-        return any(attempt.restarted and attempt.has_looked for attempt in self.attempts)
+        return bool(self._restarts_that_looked())
+
+    def _restarts_that_looked(self) -> list[Attempt]:
+        return [attempt for attempt in self.attempts if attempt.restarted and attempt.has_looked]
 
     def output(self) -> str:
         """The file with what the team's code printed: the wrapper's, or where the adapter lives in a process of its own, that one's."""

@@ -156,7 +156,7 @@ class Watch:
         if kind == "working" and data.get("then") == "stops":
             self._start(self._stops(member))
         elif kind == "working":
-            self._works(member)
+            self.roll.works(member)
             if member.attempt.restarted and not member.attempt.overlaps:
                 lifeline.say("end")
         elif kind == "ready":
@@ -534,9 +534,6 @@ class Watch:
         self._loop.add_reader(member.held.pidfd, self._died, member)
         self._over.disturb()
 
-    def _works(self, member: Member) -> None:
-        self.roll.works(member)
-
     async def _stops(self, member: Member) -> None:
         """A process that is about to stop itself works once it has; from then on it is read from outside."""
         if not await stopped.until_stopped(member.held):
@@ -544,7 +541,7 @@ class Watch:
                 self.problem(f"the runner's {member.role} said that it stops itself, and was not seen stopped")
             return
         self._read_from_outside(member)
-        self._works(member)
+        self.roll.works(member)
         self.changed()
 
     def see_starvation(self) -> float:
