@@ -207,6 +207,12 @@ class _Follower:
         if self._orders.is_pressed_by_hand or self._orders.report is None:
             self._operator.listen()
         self._tasks = [asyncio.ensure_future(work) for work in (self._sample(), self._tick())]
+        for task in self._tasks:
+            task.add_done_callback(self._looks_no_more)
+
+    def _looks_no_more(self, task: asyncio.Future[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._watch.problem(f"the process table was looked at no more: {error!r}")
 
     def _hold(self, process: Identity) -> None:
         held = Held.take(process)
@@ -341,11 +347,11 @@ class _Follower:
 
     async def _sample(self) -> None:
         while True:
-            began = time.monotonic()
+            began_s = time.thread_time()
             self._watch.see(process_table.all_processes())
-            took_s = time.monotonic() - began
+            cost_s = time.thread_time() - began_s
             every_s = SAMPLE_EVERY_S if self._is_pressed else SAMPLE_EVERY_BEFORE_S
-            await asyncio.sleep(max(every_s, took_s / SAMPLE_SHARE))
+            await asyncio.sleep(max(every_s, cost_s / SAMPLE_SHARE))
 
     async def _tick(self) -> None:
         while True:

@@ -44,7 +44,9 @@ SAMPLE_EVERY_S = 0.05
 AGENT_SAMPLE_EVERY_S = 0.025
 """An agent's processes are known by their descent alone, and some let go of their parent soon."""
 SAMPLE_SHARE, AGENT_SAMPLE_SHARE = 0.05, 0.4
-"""The share of its time that the recorder may spend on sampling descent, on a machine with very many processes."""
+"""The share of a processor that the recorder may spend on sampling descent, on a machine with very many processes."""
+SAMPLE_AT_LEAST_EVERY_S = 1.0
+"""Whatever a look costs: what is stopped is seen by these looks alone."""
 CLOCK_EVERY_S = 0.25
 HOST_LEAVES_WITHIN_S = 1.0
 """How long a host may take to close its adapter and leave, once its drill is over."""
@@ -90,13 +92,23 @@ class Recorder:
         if self._above is not None:
             self._loop.add_reader(self._above.pidfd, self._ended.set)
         self._loop.add_signal_handler(signal.SIGTERM, self._ended.set)
-        sampling, ticking = self._loop.create_task(self._sample()), self._loop.create_task(self._tick())
+        endless = [self._loop.create_task(self._sample()), self._loop.create_task(self._tick())]
+        for task in endless:
+            task.add_done_callback(self._end_with)
         try:
             await self._ended.wait()
         finally:
-            sampling.cancel()
-            ticking.cancel()
+            for task in endless:
+                task.cancel()
             await self._leave()
+        for task in endless:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    def _end_with(self, task: asyncio.Task[None]) -> None:
+        """A recorder that has ceased to look could take what it does not see for what is not there: it ends instead."""
+        if not task.cancelled():
+            self._ended.set()
 
     # --- The plugin's questions ---------------------------------------------------------------------------------------
 
@@ -403,7 +415,8 @@ class Recorder:
         pause_s = SAMPLE_EVERY_S
         while True:
             await asyncio.sleep(pause_s)
-            began, agents = time.monotonic(), list[AgentWatch]()
+            # What a look costs, and not how long it took: one that waited for a processor need not be made up for by looking away.
+            began_s, agents = time.thread_time(), list[AgentWatch]()
             if watches := [
                 watch for watch in self._watches.values() if not watch.is_finished and (watch.roll.commands or watch.roll.members)
             ]:
@@ -418,7 +431,7 @@ class Recorder:
                     watch.see_stopped(table)
                     watch.sample_starvation()
             every_s, share = (AGENT_SAMPLE_EVERY_S, AGENT_SAMPLE_SHARE) if agents else (SAMPLE_EVERY_S, SAMPLE_SHARE)
-            pause_s = max(every_s, (time.monotonic() - began) / share)
+            pause_s = min(max(every_s, (time.thread_time() - began_s) / share), SAMPLE_AT_LEAST_EVERY_S)
 
     # --- Ending -------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import shlex
@@ -21,6 +22,8 @@ from pytest_cancelcontract.history import History, load
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table
 from pytest_cancelcontract.recorder.client import OpenDrill, Recorder, RecorderFailed, SpawnFailed
+from pytest_cancelcontract.recorder.clock import Clock, Lateness
+from pytest_cancelcontract.recorder.server import serve
 from tests.conftest import STAMP, stamped
 from tests.recorder.conftest import TERMS, header
 
@@ -46,6 +49,20 @@ def begin(recorder: Recorder, tmp_path: Path) -> Begin:
         return drill
 
     return go
+
+
+def test_a_recorder_that_can_look_no_more_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What it does not see any more must not be taken for what is not there."""
+
+    def fails(_self: Clock) -> Lateness:
+        raise RuntimeError("no clock")
+
+    monkeypatch.setattr(Clock, "take", fails)
+    me = process_table.identity_of(os.getpid())
+    assert me is not None
+    ours, its = socket.socketpair()
+    with ours, its, pytest.raises(RuntimeError, match="no clock"):
+        asyncio.run(asyncio.wait_for(serve(its, me, None, tmp_path), timeout=20))
 
 
 def press(recorder: Recorder, drill: OpenDrill, pid: int, number: int = signal.SIGTERM) -> None:
