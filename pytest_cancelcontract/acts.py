@@ -135,11 +135,11 @@ class Stage:
             self._handles.callback(self._recover)
         done = "killed" if how == "kill" else "stopped"
         note = functools.partial(self.under_way.note_trigger, "disrupted", how=f"the wrapper is {done}")
-        self.under_way.run.disrupt_wrapper("look")
+        self.under_way.note_line()
         answer = self._driver.begin(Question("disrupt", self._first, how=how), within_s=self.terms.call_s, before=note).answer()
         self._refuse(answer, "the wrapper could not be disrupted")
         self.under_way.pause(SHOWS_WITHIN_S)
-        self.under_way.run.disrupt_wrapper("look")
+        self.under_way.note_line()
 
     def leave_alone(self) -> None:
         """Do nothing from here on."""

@@ -124,8 +124,6 @@ class Run:
     def disrupt_wrapper(self, how: str) -> None:
         """Kill (``"kill"``) or stop (``"freeze"``) what stands between the command and the runner, or let it go on (``"thaw"``).
 
-        ``"look"`` signals nobody, and notes who stands above the runner.
-
         Raises:
             Lacking: nothing tells which process that is, or there is nothing above it.
         """

@@ -291,6 +291,11 @@ class UnderWay:
             raise DrillError("the drill was never opened")
         return self._recorder.second_run(self._drill, f"{self._drill.run.id}-again")
 
+    def note_line(self) -> None:
+        """Have it noted who stands above the runner by now."""
+        if self._drill is not None:
+            self._recorder.note_line(self._drill)
+
     @property
     def is_held(self) -> bool:
         """Whether the runner waits at a barrier before it works."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table
-from pytest_cancelcontract.recorder.process_table import Stat
+from pytest_cancelcontract.recorder.process_table import Stat, line_of
 
 
 class NoTarget(ValueError):
@@ -41,7 +42,7 @@ def by_words(words: str) -> Identity | None:
     """
     matching = dict(matches(words))
     table = process_table.all_processes()
-    found = [pid for pid in matching if not any(above in matching for above in _line(pid, table) if above != pid)]
+    found = [pid for pid in matching if not any(above.identity.pid in matching for above in islice(line_of(pid, table), 1, None))]
     if len(found) > 1:
         shown = "; ".join(f"pid {pid}: {matching[pid][:80]}" for pid in found[:5])
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
@@ -88,12 +89,4 @@ def apart(table: Mapping[int, Stat], shared: int | None) -> dict[int, Stat]:
 
 
 def _own_line() -> set[int]:
-    return set(_line(os.getpid(), process_table.all_processes()))
-
-
-def _line(pid: int, table: Mapping[int, Stat]) -> Iterator[int]:
-    """The process and those above it."""
-    stat = table.get(pid)
-    while stat is not None:
-        yield stat.identity.pid
-        stat = table.get(stat.ppid)
+    return {stat.identity.pid for stat in line_of(os.getpid())}

@@ -216,6 +216,10 @@ class Recorder:
         at_s: float = self.ask("signal", drill=drill.id, name=name, to=to)["at_s"]
         return at_s
 
+    def note_line(self, drill: OpenDrill) -> None:
+        """Have it noted who stands above the runner by now."""
+        self.ask("note_line", drill=drill.id)
+
     def finish(self, drill: OpenDrill, why: str) -> list[dict[str, Any]]:
         """Take the last looks, end whatever of the drill is alive, close the history.
 

@@ -113,7 +113,7 @@ def hand_over(watch: Watch, others: list[Watch], table: Table) -> set[Identity]:
     """
     spared: set[Identity] = set()
     for other in others:
-        needed = {identity for member in other.roll.living() for identity in _line_of(member.held.identity, table)}
+        needed = {stat.identity for member in other.roll.living() for stat in process_table.line_of(member.held.identity.pid, table)}
         ours = {*watch.roll.found, *(command.held.identity for command in watch.roll.commands)}
         # What a submission left in the background may be about to start the other's runner, or may be it, before its hello.
         may_be_needed = set(watch.roll.found) if watch.roll.has_helpers and not other.roll.is_working() else set()
@@ -122,15 +122,6 @@ def hand_over(watch: Watch, others: list[Watch], table: Table) -> set[Identity]:
             if identity not in other.roll.found and (held := Held.take(identity)) is not None:
                 other.roll.found[identity] = held
     return spared
-
-
-def _line_of(identity: Identity, table: Table) -> list[Identity]:
-    line = []
-    stat = table.get(identity.pid)
-    while stat is not None and stat.identity.pid not in {0, 1, os.getpid()}:
-        line.append(stat.identity)
-        stat = table.get(stat.ppid)
-    return line
 
 
 class Hosts:
@@ -142,17 +133,13 @@ class Hosts:
 
     def hold(self, runner: Identity) -> None:
         """Hold what stands between pytest and a runner (an adapter's own wrapper, a worker): it goes when pytest is gone, not before."""
-        above: list[Identity] = []
-        stat = process_table.read_stat(runner.pid)
-        while stat is not None and (stat := process_table.read_stat(stat.ppid)) is not None:
-            if stat.identity == self._guarded:
-                for identity in above:
-                    if identity not in self._held and (held := Held.take(identity)) is not None:
-                        self._held[identity] = held
-                return
-            if stat.identity.pid in {0, 1, os.getpid()}:
-                return
-            above.append(stat.identity)
+        line = [stat.identity for stat in process_table.line_of(runner.pid)]
+        above = line[1 : line.index(self._guarded)] if self._guarded in line else []
+        if any(identity.pid == os.getpid() for identity in above):
+            return  # what the recorder has started goes with its drill
+        for identity in above:
+            if identity not in self._held and (held := Held.take(identity)) is not None:
+                self._held[identity] = held
 
     def release_ended(self) -> None:
         """Let go of those that are dead."""

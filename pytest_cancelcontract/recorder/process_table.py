@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -146,12 +147,17 @@ def carries(pid: int, name: str, value: str) -> bool:
 
 def is_below(pid: int, above: Identity) -> bool:
     """Whether a process is this one, descends from it, or lives in the session that it leads, as far as parents still stand."""
-    stat = read_stat(pid)
-    while stat is not None:
-        if stat.identity == above or stat.sid == above.pid:
-            return True
-        stat = read_stat(stat.ppid) if stat.ppid else None
-    return False
+    return any(stat.identity == above or stat.sid == above.pid for stat in line_of(pid))
+
+
+def line_of(pid: int, table: Mapping[int, Stat] | None = None) -> Iterator[Stat]:
+    """A process, its parent, and so on upwards, each read as it is now; or all as they stand in one reading of the table."""
+    read = read_stat if table is None else table.get
+    seen: set[int] = set()  # a table is not read in one moment: a number that was given anew meanwhile could close a ring
+    while pid not in seen and (stat := read(pid)) is not None:
+        seen.add(pid)
+        yield stat
+        pid = stat.ppid
 
 
 def open_pidfd(identity: Identity) -> int | None:

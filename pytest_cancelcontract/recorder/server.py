@@ -144,6 +144,7 @@ class Recorder:
             "command": self._command,
             "wait": self._wait,
             "disrupt": self._disrupt,
+            "note_line": self._note_line,
             "script": self._script,
             "signal": self._signal,
             "finish": self._finish,
@@ -272,10 +273,15 @@ class Recorder:
         return {"status": status, "output": str(command.output), "began_s": command.began_s}
 
     async def _disrupt(self, *, drill: str, how: str) -> dict[str, Any]:
-        """Kill, stop or thaw what is between command and leader, or look who it is; ``lacks`` says why that is no wrapper of ours."""
+        """Kill, stop or thaw what is between command and leader; ``lacks`` says why that is no wrapper of ours."""
         watch = self._watches[drill]
         descent.find_descendants([watch], process_table.all_processes())
         return {"lacks": watch.disrupt(how)}
+
+    async def _note_line(self, *, drill: str) -> dict[str, Any]:
+        """Note who stands above the runner by now."""
+        self._watches[drill].note_line()
+        return {}
 
     async def _script(self, *, drill: str, answers: list[dict[str, Any]]) -> dict[str, Any]:
         """Answer the run's requests by a script from now on."""

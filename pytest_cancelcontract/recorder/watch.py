@@ -607,22 +607,23 @@ class Watch:
         self._since_press(member.died_s, lambda: self._reached(member))
         self.changed()
 
-    def disrupt(self, how: str) -> str:
-        """Signal the wrapper of the first run, where something stands above it; returns what is lacking, or ``""``.
+    def note_line(self) -> None:
+        """Note who stands above the first run's leader, its parent first."""
+        seen = [{"subject": str(one.identity), "comm": one.comm, "state": one.state} for one in self._line_above(self._leader())]
+        self.journal.add("process-table", "line", line=seen)
 
-        ``look`` signals nobody: it notes who stands above the runner, the leader's parent first.
-        """
-        leader = next((one for one in reversed(self.roll.of_run()) if one.role == "leader" and not one.attempt.restarted), None)
-        line: list[process_table.Stat] = []
-        table = process_table.all_processes()
-        below = table.get(leader.held.identity.pid) if leader is not None and leader.died_s is None else None
-        while below is not None and below.ppid not in {0, 1, os.getpid(), os.getppid()}:
-            if (below := table.get(below.ppid)) is not None:
-                line.append(below)
-        if how == "look":
-            seen = [{"subject": str(one.identity), "comm": one.comm, "state": one.state} for one in line]
-            self.journal.add("process-table", "line", line=seen)
-            return ""
+    def _leader(self) -> Member | None:
+        return next((one for one in reversed(self.roll.of_run()) if one.role == "leader" and not one.attempt.restarted), None)
+
+    def _line_above(self, leader: Member | None) -> list[process_table.Stat]:
+        if leader is None or leader.died_s is not None:
+            return []
+        above = itertools.islice(process_table.line_of(leader.held.identity.pid, process_table.all_processes()), 1, None)
+        return list(itertools.takewhile(lambda stat: stat.identity.pid not in {1, os.getpid(), os.getppid()}, above))
+
+    def disrupt(self, how: str) -> str:
+        """Signal the wrapper of the first run, where something stands above it; returns what is lacking, or ``""``."""
+        leader = self._leader()
         starter = self._starters.get(leader.subject) if leader is not None else None
         if leader is None or starter is None:
             return "a wrapper: the leader's parent is init, or the command is the runner itself"
@@ -630,6 +631,7 @@ class Watch:
             return "a platform above the wrapper: the leader's parent is the command itself"
         if starter not in self.roll.found:
             return "a wrapper that is known to be the drill's own: the leader's parent does not descend from its command"
+        line = self._line_above(leader)
         # A shell may stand between the wrapper and the runner, and which is which nobody tells: all of them below the command.
         above = [one.identity for one in itertools.takewhile(lambda one: one.identity in self.roll.found, line)]
         comm = {one.identity: one.comm for one in line}
