@@ -98,12 +98,12 @@ class Recorder:
         try:
             await self._ended.wait()
         finally:
+            failed = [task.exception() for task in endless if task.done()]
             for task in endless:
                 task.cancel()
             await self._leave()
-        for task in endless:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+        for error in filter(None, failed):
+            raise error
 
     def _end_with(self, task: asyncio.Task[None]) -> None:
         """A recorder that has ceased to look could take what it does not see for what is not there: it ends instead."""

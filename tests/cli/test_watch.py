@@ -146,7 +146,7 @@ def test_a_run_that_is_ended_as_a_whole_is_kept(start: Start, watch: Watch, tmp_
 
 
 def test_a_loop_over_short_commands_does_not_fill_the_screen(watch: Watch, tmp_path: Path) -> None:
-    loop = "while :; do sleep 0.1; done"
+    loop = "trap exit TERM; while :; do sleep 0.1; done"  # a shell with a trap outlives the command that it is at
     done = watch(*FAST, "--press-after=2", "--press-with=kill {pid}", *REPORTED, "--", "sh", "-c", loop)
     assert done.returncode == 0, done.stdout + done.stderr
     came = [seen for seen in history_in(tmp_path).of("process-table", "held") if seen.data["role"] != "leader"]
@@ -423,3 +423,15 @@ def test_a_history_of_a_live_run_says_that_it_is_one(start: Start, watch: Watch,
     assert (header["scenario"], header["live"], header["by_hand"]) == ("live", True, [])
     (path,) = tmp_path.glob(".cancelcontract/*/live.jsonl")
     assert all(json.loads(line) for line in path.read_text().splitlines())
+
+
+def test_the_press_is_told_and_judged_from_one_moment(start: Start, watch: Watch, tmp_path: Path) -> None:
+    """What the lines count from as it happens is what the findings count from at the end."""
+    system = start("plain")
+    done = watch(*FAST, f"--pid={system.leader}", "--press-with=pkill -TERM -s {pid}", *REPORTED)
+    history = history_in(tmp_path)
+    pressed, returned = history.first("adapter", "pressed"), history.first("adapter", "cancel-returned")
+    assert pressed is not None and returned is not None and pressed.at_s == pytest.approx(returned.data["acted_at_s"], abs=1e-5)
+    (told,) = re.findall(r"\+(\d\.\d{3}) s  the end is reported", done.stdout)
+    (said,) = re.findall(r"^reported  'cancelled' \+([\d.]+) s$", done.stdout, re.MULTILINE)
+    assert float(told) == pytest.approx(float(said), abs=0.006)

@@ -136,8 +136,9 @@ class Proxy:
             provider = socket.create_connection(("127.0.0.1", self._to_port))
             self._ends += [client, provider]
             for one, other in ((client, provider), (provider, client)):
-                self._threads.append(threading.Thread(target=self._copy, args=(one, other)))
-                self._threads[-1].start()
+                thread = threading.Thread(target=self._copy, args=(one, other))
+                thread.start()
+                self._threads.append(thread)  # whoever cuts the connections joins those that it finds here
 
     @staticmethod
     def _copy(one: socket.socket, other: socket.socket) -> None:
