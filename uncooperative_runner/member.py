@@ -51,7 +51,7 @@ class Member:
         self._lifeline: wire.Lifeline | None = None
         self._guard: socket.socket | None = None
         self._address = ""
-        self._taker = SignalTaker(self._on_notice)
+        self._taker = SignalTaker(self._on_notice, self._on_coming)
         self._notices: list[str] = []
         self._woken = threading.Event()
         self._may_work = False
@@ -149,12 +149,13 @@ class Member:
         Args:
             first: called once it takes its signals, before anything of it shows.
             then: called once it has said that it works; ``then_stops``: by then it will have stopped itself.
-            listens: it hears what the recorder says, and ends with it. A thread that listens holds the lifeline open.
+            listens: it hears what the recorder says, and ends with it. A thread that listens holds the lifeline open; who does not listen
+                keeps no other descriptor open either.
             writes: the work is its own.
         """
         if self._lifeline:
             self._guard = wire.open_guard(self._address, self.options.token)
-        self.in_thread(self._taker.take)
+        self.in_thread(lambda: self._taker.take(by_descriptor=listens))
         if self._lifeline and listens:
             self.in_thread(self.listen)
         if input_state() == "open":
@@ -223,6 +224,10 @@ class Member:
         self.say("input-ended")
         if self.is_by_hand:
             self._on_notice("input ended", None, None)  # nobody else decides whether that counts
+
+    def _on_coming(self, signals: list[str]) -> None:
+        if self._lifeline:
+            self._lifeline.say("taking", signals=signals)
 
     def _on_notice(self, by: str, pid: int | None, uid: int | None) -> None:
         self.say("notice", by=by, from_pid=pid, from_uid=uid)

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import stat
+import struct
 import threading
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Report = Callable[[str, "int | None", "int | None"], None]  # by what, sender's pid, sender's uid
+    Announce = Callable[[list[str]], None]  # by what
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 PROVEN_WITHIN_S = 10.0
@@ -43,30 +45,31 @@ def hold_signals() -> None:
 class SignalTaker:
     """The loop that takes the signals and reports them with their sender, and the proof that it does."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, announce: Announce) -> None:
         self._report = report
+        self._announce = announce
         self._probed = {int(number): threading.Event() for number in SIGNALS}
         self._expected: set[int] = set()
         self._thread: int | None = None
         self._is_running = threading.Event()
 
-    def take(self) -> None:
-        """Take signals for ever; the body of a thread of its own."""
+    def take(self, *, by_descriptor: bool) -> None:
+        """Take signals for ever; the body of a thread of its own. ``by_descriptor`` where one more may be open."""
         self._thread = threading.get_ident()
+        wait = _waiter(self._comes, by_descriptor)
         self._is_running.set()
-        with_sender = hasattr(signal, "sigwaitinfo")  # not on macOS
         while True:
-            if with_sender:
-                info = signal.sigwaitinfo(SIGNALS)
-                number, pid, uid = info.si_signo, info.si_pid, info.si_uid
-                is_mine = pid == os.getpid()  # si_code would say more, but glibc hides SI_TKILL
-            else:
-                number, pid, uid, is_mine = int(signal.sigwait(SIGNALS)), None, None, True
+            number, pid, uid = wait()
+            is_mine = pid in (None, os.getpid())  # the code of a signal would say more, but glibc hides SI_TKILL
             if is_mine and number in self._expected:
                 self._expected.discard(number)
                 self._probed[number].set()
             else:
                 self._report(signal.Signals(number).name, pid, uid)
+
+    def _comes(self, waiting: set[int]) -> None:
+        if new := sorted(waiting - self._expected):
+            self._announce([signal.Signals(number).name for number in new])
 
     def prove(self, habit: str) -> str:
         """Send each signal to the taker and see it taken; what was proven, in words.
@@ -86,6 +89,55 @@ class SignalTaker:
             if not self._probed[int(number)].wait(PROVEN_WITHIN_S):
                 raise Unarmed(habit, f"{number.name} was not taken")
         return f"took its own {', '.join(number.name for number in SIGNALS)}; all blocked"
+
+
+def _waiter(comes: "Callable[[set[int]], None]", by_descriptor: bool) -> "Callable[[], tuple[int, int | None, int | None]]":
+    """What waits for the next of the four and takes it: its number, and its sender's pid and uid where the system tells.
+
+    By a descriptor where there is one: sigwaitinfo(2) takes a signal inside the kernel, and a process that is stopped at that moment would
+    have it and could not tell, while from outside it seems that none was ever sent. What is taken by reading waits until it is read, so it
+    ``comes`` first: who is stopped between that and its report has at least said what it was about to take.
+    """
+    descriptor = _signal_descriptor() if by_descriptor else None
+    if descriptor is not None:
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        return lambda: _read_signal(descriptor, poller, comes)
+    if hasattr(signal, "sigwaitinfo"):  # not on macOS
+        return _wait_for_signal
+    return lambda: (int(signal.sigwait(SIGNALS)), None, None)
+
+
+def _wait_for_signal() -> "tuple[int, int | None, int | None]":
+    info = signal.sigwaitinfo(SIGNALS)
+    return info.si_signo, info.si_pid, info.si_uid
+
+
+def _signal_descriptor() -> "int | None":
+    """A signalfd(2) of the four; None where the system or this Python has none."""
+    try:
+        import ctypes
+
+        make = ctypes.CDLL(None).signalfd
+    except (ImportError, OSError, AttributeError):
+        return None
+    word = 8 * ctypes.sizeof(ctypes.c_ulong)
+    mask = (ctypes.c_ulong * (1024 // word))()  # sigset_t, 1,024 bits in every libc
+    for number in SIGNALS:
+        mask[(number - 1) // word] |= 1 << (number - 1) % word
+    descriptor: int = make(-1, ctypes.byref(mask), os.O_CLOEXEC | os.O_NONBLOCK)
+    return descriptor if descriptor >= 0 else None
+
+
+def _read_signal(descriptor: int, poller: select.poll, comes: "Callable[[set[int]], None]") -> "tuple[int, int | None, int | None]":
+    while True:
+        poller.poll()
+        comes({int(number) for number in signal.sigpending() if number in SIGNALS})
+        try:
+            number, _errno, _code, pid, uid = struct.unpack_from("=IiiII", os.read(descriptor, 128))  # struct signalfd_siginfo
+        except BlockingIOError:
+            continue
+        return number, pid, uid
 
 
 def kind_of(descriptor: int) -> str:

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 class Member:
     """A process of the run that is held: it said hello, or is of an agent and was found (``is_found``).
 
-    ``has_input`` while its standard input is open, as far as is known.
+    ``has_input`` while its standard input is open, as far as is known; ``taking`` are the notice signals that it said to be about to take,
+    and has not reported.
     """
 
     held: Held
@@ -34,6 +35,7 @@ class Member:
     spends: bool = False
     died_s: float | None = None
     is_found: bool = False
+    taking: set[str] = field(default_factory=set)
 
     @property
     def subject(self) -> str:

@@ -28,11 +28,14 @@ async def until_stopped(held: Held) -> bool:
 
 
 async def see_notices(member: Member, on_pending: Callable[[list[str]], None], on_end_of_input: Callable[[], None]) -> None:
-    """Tell which notice signals come to wait for a stopped process, and that its input ends; while it is stopped."""
+    """Tell which notice signals come to wait for a stopped process, and that its input ends; while it is stopped.
+
+    One that a thread of it had taken, and was stopped before it could tell, waits as well.
+    """
     pid = member.held.identity.pid
     before: frozenset[str] = frozenset()
     while member.died_s is None and process_table.is_stopped(member.held.identity):
-        pending = process_table.pending_notices(pid)
+        pending = process_table.pending_notices(pid) | member.taking
         if new := pending - before:
             on_pending(sorted(new))
         before = pending

@@ -149,8 +149,12 @@ class Watch:
         """Take a message of a process that has said hello."""
         kind = str(message.get("say", "nonsense"))
         data = {name: value for name, value in message.items() if name not in {"say", "at_s"}}
-        self.journal.add("lifeline", kind, lifeline.subject, said_at_s=message.get("at_s"), **data)
         member = self.roll.members.get(Identity.parse(lifeline.subject))
+        if kind == "taking":  # tells something where nothing follows it, and is then told as what waits for a stopped process
+            if member is not None:
+                member.taking.update(data["signals"])
+            return
+        self.journal.add("lifeline", kind, lifeline.subject, said_at_s=message.get("at_s"), **data)
         if member is None:
             return
         if kind == "working" and data.get("then") == "stops":
@@ -164,6 +168,7 @@ class Watch:
         elif kind == "unarmed":
             self.problem(f"the runner's {member.role} could not prove its habit {data.get('habit')!r}: {data.get('why')}")
         elif kind == "notice":
+            member.taking.discard(str(data.get("by")))
             stray = f"{data.get('by')} to {member.role} {member.subject}, from pid {data.get('from_pid')}"
             self._since_press(_said_at_s(message), lambda: self._reached(member), stray)
         elif kind == "wedged":

@@ -196,13 +196,20 @@ def test_whoever_is_stopped_in_the_middle_of_its_work_is_seen_stopped_and_read_f
     assert drill.living() == {}
 
 
-def test_a_runner_that_its_wrapper_stops_at_the_press_and_signals_then_has_notice(open_drill: Open) -> None:
-    """Nobody has seen it stopped yet: the signal waits already when it is."""
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_runner_that_its_wrapper_stops_at_the_press_and_signals_then_has_notice(open_drill: Open, at_once: bool) -> None:
+    """Nobody has seen it stopped yet: the signal waits already when it is, and no thread of it has taken it on the way and not told."""
     drill = open_drill("polite")
     drill.start()
     leader = drill.of_role("leader")
     drill.press()
-    stop(leader.pid)
+    if at_once:
+        os.kill(leader.pid, signal.SIGSTOP)
+    else:
+        stop(leader.pid)
     os.kill(leader.pid, signal.SIGTERM)
-    drill.until_noted("process-table", "pending", subject=leader.subject)
+    if at_once:  # it may still have had the signal before the stop, and have told so
+        until(lambda: drill.noted("process-table", "pending") + drill.noted("lifeline", "notice") != [], "no notice of any kind")
+    else:
+        drill.until_noted("process-table", "pending", subject=leader.subject)
     assert drill.recorder.wait(drill.opened, "delivered", at_most_s=0).reached

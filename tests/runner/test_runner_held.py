@@ -110,7 +110,7 @@ def test_before_its_work_a_polite_one_ends_at_notice(number: signal.Signals, sta
     process.send_signal(number)
     assert process.wait(10) == 128 + number
     stand_in.until("closed")
-    assert [said.what for said in stand_in.said] == ["hello", "found", "ready", "notice", "goodbye", "closed"]
+    assert [said.what for said in stand_in.said] == ["hello", "found", "ready", "taking", "notice", "goodbye", "closed"]
     assert list(workspace.iterdir()) == []
 
 
