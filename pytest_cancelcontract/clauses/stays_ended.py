@@ -81,6 +81,6 @@ def _likely(facts: Facts, member: Member) -> str:
     if report is not None and report.outcome == "failed" and report.answered_s <= member.born_s:
         return "the cancel was recorded as 'failed', and a retry policy tries again what has failed"
     leader = facts.leader
-    if leader is not None and leader.held.get("parent") and leader.held.get("parent") == member.held.get("parent"):
+    if leader is not None and not member.found_by and leader.held.get("parent") and leader.held.get("parent") == member.held.get("parent"):
         return "what had started the run started it again: a retry policy, or a supervisor that takes the death for a crash"
     return "a retry policy, restart=always, or a supervisor that takes the death for a crash"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import marks, process_table
 from pytest_cancelcontract.recorder.reaper import Held
 from pytest_cancelcontract.recorder.roll import Command, Member
@@ -28,6 +29,8 @@ class AgentWatch(Watch):
         "streams": lambda watch: watch.spending.most_tokens >= TOKENS_STREAMED,
         "tool-works": lambda watch: watch._has_tool_written,
     }
+    launcher: Identity | None = None
+    """The process of ours below which the agent runs, and which adopts its orphans; it is no process of the agent's."""
     _has_tool_written = False
 
     def spawned(self, held: Held, output: Path, argv: list[str], *, role: str, run: str) -> Command:

@@ -61,13 +61,14 @@ def _take_stamped(watch: Watch, identity: Identity) -> Held | None:
 
 
 def find_foreign(watch: AgentWatch, table: Table) -> None:
-    """Make members of an agent's processes: what descends from it, lives in a session of its, or carries the stamp.
+    """Make members of an agent's processes: what descends from it, lives in a session of its, carries the stamp, or was adopted.
 
     Nothing that was there before the agent is its, by whatever means. A session is its where a process of its made it: one that a server
     started for it, which was already there, has the stamp and lives among the server's own.
 
     What lets go of its parent within a few milliseconds (a double fork) is lost to descent, and what leaves its session as well to both;
-    the stamp finds it, unless it was taken out of the environment. Nobody is taken for the agent's by its folder or its files.
+    the stamp finds it, unless it was taken out of the environment. By then its parent is the agent's launcher, who has no child that is
+    not the agent's: so it is found all the same. Nobody is taken for the agent's by its folder or its files.
     """
     tried: set[Identity] = set()
     while found := {identity: by for identity, by in _foreign(watch, table) if identity not in tried}:
@@ -78,11 +79,16 @@ def find_foreign(watch: AgentWatch, table: Table) -> None:
                 watch.found(held, table[identity.pid], by)
 
 
-def _foreign(watch: Watch, table: Table) -> Iterator[tuple[Identity, str]]:
+def _foreign(watch: AgentWatch, table: Table) -> Iterator[tuple[Identity, str]]:
     """Who of the table is the agent's and no member yet, with the means by which that is known; who is known by several comes again."""
     members, commands = watch.roll.members, [command.held.identity for command in watch.roll.commands]
     known = [*commands, *(member.held.identity for member in watch.roll.living())]
     newer = _since_start(watch, table)
+    launcher = watch.launcher
+    if launcher is not None and (seen := table.get(launcher.pid)) is not None and seen.identity == launcher:
+        for stat in table.values():
+            if stat.ppid == launcher.pid and stat.identity not in members and stat.identity not in commands:
+                yield stat.identity, "adoption"
     for pid, stat in newer.items():
         if watch.roll.first_command is not None and stat.identity not in members and process_table.carries(pid, STAMP, watch.roll.stamp):
             yield stat.identity, ENVIRONMENT

@@ -255,7 +255,11 @@ class Recorder:
         return [sys.executable, "-I", "-S", str(RUNNER), *addresses, "--token", token, *armed, *tail, "--"]
 
     async def _spawn(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str], role: str, run: str) -> dict[str, Any]:
-        command = self._commands.start(self._watches[drill], argv, cwd, env, role=role, run=run)
+        watch = self._watches[drill]
+        if isinstance(watch, AgentWatch):
+            command = await self._commands.start_agent(watch, argv, cwd, env, role=role, run=run)
+        else:
+            command = self._commands.start(watch, argv, cwd, env, role=role, run=run)
         return {"pid": command.held.identity.pid, "start": command.held.identity.start, "output": str(command.output)}
 
     async def _command(self, *, drill: str, argv: list[str], cwd: str, env: dict[str, str], at_most_s: float) -> dict[str, Any]:

@@ -196,10 +196,11 @@ class Watch:
         self.journal.add("process-table", "spawned", str(held.identity), role=command.role, argv=argv, pid=held.identity.pid, run=run)
         return command
 
-    def exited(self, command: Command, status: int) -> None:
-        """A command of the adapter has ended with this status (negative: by that signal)."""
+    def exited(self, command: Command, status: int, at_s: float | None = None) -> None:
+        """A command of the adapter has ended with this status (negative: by that signal), now or at the time that is given."""
         command.status = status
-        at_s = self.journal.add("process-table", f"{command.role}-exited", str(command.held.identity), status=status, run=command.run)
+        facts = {"status": status, "run": command.run}
+        at_s = self.journal.add("process-table", f"{command.role}-exited", str(command.held.identity), at_s=at_s, **facts)
         if command.is_wrapper and not command.restarted and "exit" in self._capabilities:
             outcome = "succeeded" if status == 0 else "cancelled"
             detail = f"exit status {status}" if status >= 0 else f"ended by signal {-status}"
