@@ -6,6 +6,9 @@ them; MyST lets the pages be Markdown, which reads well without being built; Fur
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 project = "pytest-cancelcontract"
 extensions = ["myst_parser"]
 exclude_patterns = ["_build"]
@@ -26,3 +29,13 @@ html_title = project
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
+
+
+def _without_signposts(_app: Any, _page: str, source: list[str]) -> None:
+    """Where another page is shown in place, who reads the file itself needs a link to it; here it would lead to what stands below it."""
+    source[0] = re.sub(r"^From \[[^\]]*\]\([^)]*\.md\):\n\n(?=```\{include\})", "", source[0], flags=re.MULTILINE)
+
+
+def setup(app: Any) -> None:
+    """Sphinx calls this by its name."""
+    app.connect("source-read", _without_signposts)

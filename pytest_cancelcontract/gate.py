@@ -6,7 +6,7 @@ judges, and writes the baseline where that was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_cancelcontract.judging import Fault, failures
+from pytest_cancelcontract.finding import Level
+from pytest_cancelcontract.judging import Failure, Fault, failures
 from pytest_cancelcontract.report.names import portable
+from pytest_cancelcontract.report.text import flat
 from pytest_cancelcontract.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -28,18 +30,25 @@ class Conclusion:
     """What the gate says of a run.
 
     ``lines`` are for the summary. ``complaints`` are the entries of the baseline that fail the run, each with its file and line, and
-    ``regressions`` the limits that fail it. ``problem`` is why a file could not be written, or ``""``.
+    ``regressions`` the limits that fail it. ``hidden`` are the checks that fail a test though no verdict of its drill says so, as an option
+    or a marker asks for it; pytest tells of these with the test. ``problem`` is why a file could not be written, or ``""``.
     """
 
     lines: tuple[str, ...] = ()
     complaints: tuple[baseline.Complaint, ...] = ()
     regressions: tuple[str, ...] = ()
     problem: str = ""
+    hidden: tuple[str, ...] = ()
 
     @property
     def failures(self) -> tuple[str, ...]:
         """All that fails the run, a line each."""
         return (*map(str, self.complaints), *(f"limit: {one}" for one in self.regressions))
+
+    @property
+    def for_reports(self) -> tuple[str, ...]:
+        """All that turns the run red and is in no verdict of a drill, a line each; empty where there is nothing."""
+        return (*self.failures, *self.hidden, *([self.problem] if self.problem else []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +89,40 @@ class Gate:
         Args:
             rows: all drills of the run; ``report`` is what the report for machines says of them.
         """
-        compared = self._compare(report)
+        compared = replace(self._compare(report), hidden=tuple(self._hidden(rows)))
         if self._baseline is None:
             return compared
         from pytest_cancelcontract.report import baseline
 
         found = baseline.complaints(self._baseline, rows, seen=self._with_missing_files(seen), today=self._today)
         if not self._settings.updates_baseline:
-            return Conclusion(compared.lines, tuple(found), compared.regressions)
+            return replace(compared, complaints=tuple(found))
         void = [one for one in found if one.is_void]
         line, problem = self._update(rows, void)
         left = tuple(one for one in found if not one.is_void)
-        return Conclusion((*compared.lines, *([line] if line else [])), left, compared.regressions, problem)
+        return replace(compared, lines=(*compared.lines, *([line] if line else [])), complaints=left, problem=problem)
+
+    def _hidden(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """What fails tests by ``--cancel-not-covered``, ``--cancel-level`` or a marker's ``expected``: no verdict of a drill says it."""
+        for row in rows:
+            accepted = self.accepted(row.get("test") or "")
+            known = accepted.broken if accepted is not None else {}
+            # The row has the reasons of both; an entry of the baseline that is stale has a complaint of its own.
+            expected = {check: reason for check, reason in _expected(row).items() if known.get(check) != reason}
+            for one in self._failing(row, expected, accepted):
+                if one.fault in {Fault.STALE, Fault.NOT_COVERED} or one.check.level is Level.SHOULD:
+                    test = portable(row.get("test"))
+                    yield f"{f'{test} ' if test else ''}{one.check.id}: {one.fault}{_why_hidden(one, expected, self._settings)}"
+
+    def _failing(self, row: Mapping[str, Any], expected: Mapping[str, str], accepted: baseline.Accepted | None) -> list[Failure]:
+        """The checks of a drill that fail its test; none of one that was not run, or that is judged by the test's own asserts."""
+        if "error" in row or row.get("asserted"):
+            return []
+        from pytest_cancelcontract.conduct import DrillResult
+
+        level, fails_not_covered = self._settings.level, self._settings.fails_not_covered
+        checks = DrillResult.from_dict(row).checks
+        return failures(checks, level=level, fails_not_covered=fails_not_covered, expected=expected, accepted=accepted)
 
     # ------------------------------------------------------------------ the baseline
 
@@ -140,21 +171,12 @@ class Gate:
 
     def _faults(self, rows: Sequence[Mapping[str, Any]]) -> set[baseline.Fault]:
         """What fails tests now, but for what their markers expect."""
-        from pytest_cancelcontract.conduct import DrillResult
         from pytest_cancelcontract.report import baseline
 
         kinds = {Fault.BROKEN: baseline.Kind.BROKEN, Fault.NOT_COVERED: baseline.Kind.NOT_COVERED}
         found: set[baseline.Fault] = set()
         for row in rows:
-            if "error" in row or row.get("asserted"):
-                continue
-            failing = failures(
-                DrillResult.from_dict(row).checks,
-                level=self._settings.level,
-                fails_not_covered=self._settings.fails_not_covered,
-                expected={f"{row['scenario']}:{clause}": reason for clause, reason in row.get("expected", {}).items()},
-            )
-            test = portable(row.get("test"))
+            test, failing = portable(row.get("test")), self._failing(row, _expected(row), None)
             found.update(baseline.Fault(kinds[one.fault], one.check.id, test) for one in failing if one.fault in kinds)
         return found
 
@@ -195,6 +217,22 @@ class Gate:
             if path.is_relative_to(base):
                 return str(path.relative_to(base))
         return str(path)
+
+
+def _expected(row: Mapping[str, Any]) -> dict[str, str]:
+    """The reasons for what is expected of a drill, by ``scenario:clause``."""
+    return {f"{row['scenario']}:{clause}": reason for clause, reason in (row.get("expected") or {}).items()}
+
+
+def _why_hidden(failure: Failure, expected: Mapping[str, str], settings: Settings) -> str:
+    """By whose word it fails the test; ``""`` where the fault itself says so."""
+    if failure.fault is Fault.STALE:
+        return ""
+    if failure.check.id in expected:
+        return f", though expected to be broken: {expected[failure.check.id]}"
+    if failure.fault is Fault.NOT_COVERED:
+        return f", which fails here ({settings.origin('cancel_not_covered')} is fail); it lacks {flat(failure.check.finding.lacks)}"
+    return f", a SHOULD, which fails here ({settings.origin('cancel_level')} is should)"
 
 
 def _told(now: baseline.Baseline, before: baseline.Baseline) -> str:

@@ -127,12 +127,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     side = _side(session.config)
     side.close()  # now, while the fixtures that drills in flight may need are still up
-    results.problem = results.problem or side.write_reports(results.rows) or side.idle_under_xdist(results.heard())
+    gate: tuple[str, ...] = ()
     if exitstatus not in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR}:
         results.conclusion = side.conclude(results.rows, results.heard())
-        results.problem = results.problem or results.conclusion.problem
+        gate = results.conclusion.for_reports
         if results.conclusion.failures and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    results.problem = results.problem or side.write_reports(results.rows, gate) or side.idle_under_xdist(results.heard())
+    results.problem = results.problem or (results.conclusion.problem if results.conclusion is not None else "")
     if results.problem and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
     if not session.config.pluginmanager.hasplugin("terminalreporter"):

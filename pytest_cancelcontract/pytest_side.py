@@ -478,12 +478,12 @@ class PytestSide:
             f" cancel the run must be gone (delivery + grace + kill_within): a grace of {adapter.cancel_takes_s:g} s shows all of its steps"
         ]
 
-    def write_reports(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Write the reports that were asked for; returns why one could not be written, or ``""``."""
+    def write_reports(self, rows: Sequence[Mapping[str, Any]], gate: Sequence[str]) -> str:
+        """Write the reports that were asked for, with what the gate says of the run; returns why one could not be written, or ``""``."""
         problems = []
         for path in () if self.is_worker else self.settings.reports:
             try:
-                write_report(path, rows, terms=settle(self.settings, {}).as_dict())
+                write_report(path, rows, terms=settle(self.settings, {}).as_dict(), gate=gate)
             except OSError as error:
                 origin = self.settings.origin("cancel_report")
                 problems.append(f"the report could not be written to {path} (from {origin}): {error.strerror or error}")

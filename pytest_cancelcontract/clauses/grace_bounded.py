@@ -69,5 +69,5 @@ def _likely(facts: Facts, gone: Span) -> str:
     if gone.is_closed:
         return "force came, but later than the terms promise: the wrapper's own grace, or that of the ladder that presses, is longer"
     if leader is not None and leader.death.is_closed:
-        return "the leader left first, and the escalation was called off with it"
+        return "the leader left first: was the escalation called off with it?"
     return "no force follows the notice"

@@ -141,26 +141,34 @@ def why(facts: Facts, member: Member) -> str:
     if member.death.is_closed:
         return "force came, or it left by itself, but later than the terms promise"
     if leader is None or member is leader:
-        notice = facts.notice_of(member)
-        if notice is not None and notice.witness == "process-table":
-            return f"{words.by(notice)} could not reach it; no force followed"
-        told = f"it had {words.by(notice)} and ignored it" if notice else "it was not told to stop"
-        return f"{told}; no force followed"
-    return _why_missed(facts, member, leader)
-
-
-def _why_missed(facts: Facts, member: Member, leader: Member) -> str:
-    sid, leader_sid = (_standing(one, "sid") for one in (member, leader))
-    pgid, leader_pgid = (_standing(one, "pgid") for one in (member, leader))
+        return f"{_told(facts, member)}; no force followed"
     if member.born_s > facts.pressed_s:
         return "it was started after the cancel, by a process that was being ended: what is killed has to be looked for again"
-    if None not in (sid, leader_sid) and sid != leader_sid:
-        return "it called setsid(), so a signal to the group (or session) of the leader missed it"
-    if None not in (pgid, leader_pgid) and pgid != leader_pgid:
-        return "it is in a process group of its own, so a signal to the leader's group missed it"
+    return f"{_told(facts, member)}; {_asked(facts, member, leader)}"
+
+
+def _told(facts: Facts, member: Member) -> str:
+    """Whether it had notice, as far as a witness tells."""
+    notice = facts.notice_of(member)
+    if notice is None:
+        return "whether it was told to stop is not known" if facts.is_agent else "it told of no notice"
+    if notice.witness == "process-table":
+        return f"{words.by(notice)} could not reach it"
+    return f"it had {words.by(notice)} and ignored it"
+
+
+def _asked(facts: Facts, member: Member, leader: Member) -> str:
+    """What the wrapper did to reach it is not seen: where its standing, or the leader's end, suggests a fault, that is a question."""
+    sid, leader_sid = (_standing(one, "sid") for one in (member, leader))
+    pgid, leader_pgid = (_standing(one, "pgid") for one in (member, leader))
+    has_notice = facts.notice_of(member) is not None
+    if not has_notice and None not in (sid, leader_sid) and sid != leader_sid:
+        return "it is in a session of its own: was only the group (or session) of the leader signalled?"
+    if not has_notice and None not in (pgid, leader_pgid) and pgid != leader_pgid:
+        return "it is in a process group of its own: was only the leader's group signalled?"
     if leader.death.is_closed:
-        return f"the leader left first ({words.after_press(facts, leader.death.latest_s)}), and the escalation was called off with it"
-    return "it is in the leader's group and ignores the notice; no force followed"
+        return f"the leader left first ({words.after_press(facts, leader.death.latest_s)}): was the escalation called off with it?"
+    return "no force followed"
 
 
 def _standing(member: Member, name: str) -> object:

@@ -111,5 +111,5 @@ def _likely(facts: Facts, running: list[Member]) -> str:
     if facts.notice is None and not facts.killed and not facts.is_live:
         return "the state was changed and the run was not told (see cancel-delivered)"
     if leader is not None and leader not in running:
-        return "the end of the leader was taken for the end of the run"
-    return "it is reported when the signal is sent, and not when the run has ended"
+        return "the leader had ended by then: was the end of the leader taken for the end of the run?"
+    return "is it reported when the signal is sent, and not when the run has ended?"

@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_cancelcontract.finding import Check
+    from pytest_cancelcontract.finding import Check, Finding
     from pytest_cancelcontract.history import History
 
 BROKEN, INCONCLUSIVE = 1, 2
+
+
+def _for_operator(finding: Finding) -> Finding:
+    """The words of a live run's finding, for somebody who has a console and a command line, and no adapter."""
+    told = {name: getattr(finding, name) for name in ("observed", "expected", "seen_by", "likely", "advice", "lacks")}
+    for name, text in told.items():
+        for said, here in _HERE:
+            text = text.replace(said, here)
+        told[name] = text
+    return replace(finding, **told)
+
+
+_HERE = (
+    ("wait(handle) or outcome(handle) in the adapter", "the word of your console: --reported-with, or Enter as soon as it says the end"),
+    ("adapter and outcome, each asked by the plugin", "the press, and the answers of --reported-with"),
+    ("outcome, by outcome", "the answers of --reported-with"),
+    ("outcome, by operator", "the operator's Enter"),
+    ("outcome, by an unknown way", "the report"),
+    ("let outcome answer faster, or give the adapter wait(handle); or", "let the command of --reported-with answer faster; or"),
+    ("the question itself failed", "the command of --reported-with itself failed"),
+    ("a question for the outcome was under way", "a question of --reported-with was under way"),
+    ("the cancel call", "the press"),
+    ("; lifeline, no later write told", ""),
+)
+"""What the clauses say of a drill, and what stands in its place where a live run was watched."""
 
 
 def finding_lines(history: History, checks: Sequence[Check]) -> Iterator[str]:
@@ -18,6 +44,8 @@ def finding_lines(history: History, checks: Sequence[Check]) -> Iterator[str]:
     from pytest_cancelcontract.finding import Verdict
     from pytest_cancelcontract.report.text import failure_message, plain
 
+    if history.header.get("live"):
+        checks = [replace(check, finding=_for_operator(check.finding)) for check in checks]
     yield plain(f"{history.header.get('scenario')}: {verdict_of(checks)}  ({history.path})")
     width = max((len(check.clause) for check in checks), default=0)
     for check in checks:

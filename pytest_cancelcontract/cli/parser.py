@@ -47,9 +47,9 @@ Actions: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What ``add_subparsers`` returns; argparse has no public name for it."""
 
 
-def add_option(parser: argparse.ArgumentParser, row: OptionRow) -> None:
-    """An option of the contract, by the name that it has here."""
-    words = row.help.replace("--cancel-", "--").replace("%", "%%")
+def add_option(parser: argparse.ArgumentParser, row: OptionRow, says: str = "") -> None:
+    """An option of the contract, by the name that it has here; ``says`` is what it does, where that has other words here."""
+    words = (says or row.help).replace("--cancel-", "--").replace("%", "%%")
     parser.add_argument(flag(row), dest=row.key, default=None, help=words, **reading(row))
 
 

@@ -18,6 +18,7 @@ from pytest_cancelcontract.cli.given_terms import given_terms
 from pytest_cancelcontract.cli.parser import USAGE_ERROR, Actions, BadUse, add_option
 from pytest_cancelcontract.cli.watch_lines import WatchLines
 from pytest_cancelcontract.option_table import OPTIONS, TERM_ROWS
+from pytest_cancelcontract.report.fleeting import FLEETING_S
 
 if TYPE_CHECKING:
     from pytest_cancelcontract.adapters.words import Template
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 NAME = "watch"
 INTERRUPTED = 130
 """As a shell tells of a Ctrl-C."""
+_SAYS = {
+    "call": "how long one call of --press-with or --reported-with is waited for (default 30)",
+    "outcome-map": "what the words that --reported-with prints mean: running, cancelling, cancelled, failed, succeeded",
+    "level": "what the exit status counts; of a broken SHOULD it says nothing by default",
+}
+"""What the contract's options say here, where there is neither a test nor an adapter."""
 CHANGES_TOLD = 10
 """So many changed paths are told one by one; the history has them all."""
 LOOK_FOR_RUN_EVERY_S = 0.1
@@ -74,9 +81,9 @@ def add_to(actions: Actions) -> None:
     )
     parser.add_argument("--start", type=float, default=30.0, metavar="SECONDS", help="how long --match waits for the run (default 30)")
     for name in _TERMS:
-        add_option(parser, TERM_ROWS[name])
+        add_option(parser, TERM_ROWS[name], _SAYS.get(name, ""))
     for name in ("outcome-map", "level", "history"):
-        add_option(parser, _ROWS[name])
+        add_option(parser, _ROWS[name], _SAYS.get(name, ""))
 
 
 def main(options: argparse.Namespace, command: Sequence[str]) -> int:
@@ -262,11 +269,15 @@ def _course(history: History) -> Iterator[str]:
     from pytest_cancelcontract.terms import Terms
 
     facts = Facts(history, Terms.from_dict(history.header["terms"]))
-    living = [one for one in facts.first_run if not one.death.is_closed]
+    living = sorted((one for one in facts.first_run if not one.death.is_closed), key=lambda one: not one.is_leader)
+    # One that has only just come is gone before anybody could end it, and its pid may be another's by then.
+    staying = [one for one in living if one.is_leader or facts.watched_until_s - one.born_s >= FLEETING_S] or living
     dead = [one for one in facts.first_run if one.death.is_closed and one.born_s <= facts.pressed_s <= one.death.latest_s]
     last = f", the last one {words.after_press(facts, max(one.death.latest_s for one in dead))}" if dead else ""
     yield f"died      {len(dead)} of the processes that were alive at the press{last}"
-    names, pids = words.several([words.who(one) for one in living]), " ".join(one.pid for one in living)
+    names, pids = words.several([f"pid {one.pid} ({one.role})" for one in staying]), " ".join(one.pid for one in staying)
+    if passing := len(living) - len(staying):
+        names += f"; and {passing} short-lived {'one' if passing == 1 else 'ones'}"
     yield plain(f"survived  {names} (not touched; to end them: kill -KILL {pids})" if living else "survived  nobody")
     report = facts.report
     hand = ", by hand, so to a second or so" if "report" in history.header["by_hand"] else ""
@@ -281,7 +292,8 @@ def _course(history: History) -> Iterator[str]:
     yield "notice    not known: a live run tells nobody which signals it gets"
     if "no-late-writes" in history.header["clauses"]:
         paths = sorted({one.path for one in late_changes(facts).all if not one.ignored})
-        yield plain(f"changed   {len(paths)} entries of the workspace after the end was reported (or the deadline)")
+        entries = "1 entry" if len(paths) == 1 else f"{len(paths)} entries"
+        yield plain(f"changed   {entries} of the workspace after the end was reported (or the deadline)")
         yield from (plain(f"          {path}") for path in paths[:CHANGES_TOLD])
         if len(paths) > CHANGES_TOLD:
             yield f"          and {len(paths) - CHANGES_TOLD} more in the history"

@@ -7,8 +7,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-FLEETING_S = 1.0
-"""A process that is dead again so soon is not told one by one: a run that loops over a short command would fill the screen."""
+from pytest_cancelcontract.report.fleeting import FLEETING_S
 
 
 class WatchLines:
@@ -87,7 +86,7 @@ class WatchLines:
         return f"pid {subject.partition(':')[0]} ({self._names.get(subject, '?')})"
 
     def _tell(self, at_s: float, words: str) -> None:
-        self._line("" if self.pressed_s is None else f"{at_s - self.pressed_s:+.2f} s", words)
+        self._line("" if self.pressed_s is None else f"{at_s - self.pressed_s:+.3f} s", words)
 
     def _line(self, when: str, text: str) -> None:
         from pytest_cancelcontract.report.text import plain

@@ -40,10 +40,17 @@ class Answered:
         return f"it ended with status {self.status}{told}" if self.status else ""
 
 
-async def run(argv: Sequence[str], output: Path, within_s: float) -> Answered:
-    """Run a command, in a session of its own so that a Ctrl-C here does not reach it; with its output in a file.
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A command at work: when it was begun (monotonic, seconds), and where its output goes."""
 
-    One that takes too long is left alone, as it may be half way through what it does to a live system.
+    began_s: float
+    process: subprocess.Popen[bytes]
+    output: Path
+
+
+def begin(argv: Sequence[str], output: Path) -> Begun:
+    """Start a command, in a session of its own so that a Ctrl-C here does not reach it; with its output in a file.
 
     Raises:
         OSError: it cannot be started.
@@ -51,17 +58,23 @@ async def run(argv: Sequence[str], output: Path, within_s: float) -> Answered:
     began_s = time.monotonic()
     with output.open("wb") as file:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+    return Begun(began_s, process, output)
+
+
+async def answer(begun: Begun, within_s: float) -> Answered:
+    """What becomes of it. One that takes too long is left alone, as it may be half way through what it does to a live system."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    pidfd = os.pidfd_open(process.pid)
+    pidfd = os.pidfd_open(begun.process.pid)
     loop.add_reader(pidfd, ended.set)
+    waiting = asyncio.ensure_future(ended.wait())
     try:
-        await asyncio.wait_for(ended.wait(), within_s)
-    except TimeoutError:
-        pass
+        # Not wait_for: up to Python 3.11 it swallows a cancel that comes at the same moment as the end.
+        await asyncio.wait([waiting], timeout=within_s)
     finally:
+        waiting.cancel()
         loop.remove_reader(pidfd)
         os.close(pidfd)
     over_s = time.monotonic()
-    with output.open("rb") as file:
+    with begun.output.open("rb") as file:
         said = file.read(OUTPUT_AT_MOST).decode("utf-8", "replace")
-    return Answered(began_s, over_s, process.poll(), said)
+    return Answered(begun.began_s, over_s, begun.process.poll(), said)

@@ -265,18 +265,24 @@ class _Follower:
             self._is_pressed = True
             self._observe("adapter", "cancel-returned", at_s=at_s, error=None, clean=True)
             return ""
-        argv = self._filled(orders.press)
-        self._observe("adapter", "pressed", trigger=True, how=shlex.join(argv))
-        self._is_pressed = True
-        self._tasks.append(asyncio.ensure_future(self._press(argv)))
+        self._press(self._filled(orders.press))
         return ""
 
-    async def _press(self, argv: list[str]) -> None:
+    def _press(self, argv: list[str]) -> None:
+        how, now = shlex.join(argv), time.monotonic()
         try:
-            answered = await button.run(argv, self._folder / "press.txt", self._terms.call_s)
+            begun = button.begin(argv, self._folder / "press.txt")
         except OSError as error:
+            self._observe("adapter", "pressed", at_s=now, trigger=True, how=how)
             self._observe("adapter", "cancel-returned", error=f"it cannot be started: {error.strerror or error}", clean=True)
-            return
+        else:
+            # Noted as of when it was begun, so that what is told meanwhile and what is judged later count from the same moment.
+            self._observe("adapter", "pressed", at_s=begun.began_s, trigger=True, how=how)
+            self._tasks.append(asyncio.ensure_future(self._pressed(begun)))
+        self._is_pressed = True
+
+    async def _pressed(self, begun: button.Begun) -> None:
+        answered = await button.answer(begun, self._terms.call_s)
         if answered.status is not None:
             self._observe("adapter", "cancel-returned", error=answered.error or None, clean=True, acted_at_s=answered.began_s)
 
@@ -308,13 +314,13 @@ class _Follower:
 
     async def _ask_again_and_again(self, argv: list[str]) -> None:
         while True:
-            await self._ask(argv)
+            await self._ask(argv, "report.txt")
             await asyncio.sleep(ASK_EVERY_S)
 
-    async def _ask(self, argv: list[str]) -> None:
+    async def _ask(self, argv: list[str], output: str) -> None:
         began_s = time.monotonic()
         try:
-            answered = await button.run(argv, self._folder / "report.txt", self._terms.call_s)
+            answered = await button.answer(button.begin(argv, self._folder / output), self._terms.call_s)
         except OSError as error:
             self._observe("outcome", "error", asked_at_s=began_s, error=f"it cannot be started: {error.strerror or error}")
             return
@@ -340,8 +346,10 @@ class _Follower:
                 self._observe("adapter", "capabilities", capabilities=[])
             return
         reporting.cancel()
+        await asyncio.wait([reporting])
         if self._watch.state()["reported"] in TERMINAL:
-            await self._ask(self._filled(self._orders.report))
+            # A question that was cut off may still write its answer: it must not stand in this one's.
+            await self._ask(self._filled(self._orders.report), "report-at-the-end.txt")
 
     # --- In the background --------------------------------------------------------------------------------------------
 

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeGuard
 
+from pytest_cancelcontract.contract import CLAUSES
 from pytest_cancelcontract.finding import Verdict, worst
 from pytest_cancelcontract.report.json_report import REPORT_FORMAT, REPORT_FORMAT_VERSION
 from pytest_cancelcontract.report.names import portable
-from pytest_cancelcontract.report.text import plain
+from pytest_cancelcontract.report.text import flat
 
 SAME_WITHIN_S = 0.05
 """Times that differ by less are called the same: a drill's own looks are up to so far apart."""
@@ -148,6 +149,8 @@ def _wrong_in_drill(drill: object) -> Iterator[str]:
     for key in ("scenario", "verdict"):
         if not isinstance(drill.get(key), str):
             yield f"has no {key}" if drill.get(key) is None else f"has the {key} {_shortly(drill[key])}, which is no text"
+        elif key == "verdict":
+            yield from _unknown("verdict", drill[key], _VERDICTS)
     if not isinstance(drill.get("test"), str | None):
         yield f"has the test {_shortly(drill['test'])}, which is neither a text nor null"
     if not _are_terms(drill.get("terms")):
@@ -165,6 +168,19 @@ def _wrong_in_drill(drill: object) -> Iterator[str]:
         for one in checks:
             if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("clause", "verdict")):
                 yield f"has a check without a clause and a verdict: {_shortly(one)}"
+            else:
+                yield from _unknown("clause", one["clause"], _CLAUSES)
+                yield from _unknown("verdict", one["verdict"], _VERDICTS, of=f" for {_shortly(one['clause'])}")
+
+
+_VERDICTS = tuple(map(str, Verdict))
+_CLAUSES = tuple(row.id for row in CLAUSES)
+
+
+def _unknown(what: str, word: str, known: Sequence[str], *, of: str = "") -> Iterator[str]:
+    """A word that this version does not know: it could not be told whether it is better or worse than another."""
+    if word not in known:
+        yield f"has the {what} {_shortly(word)}{of}, which is none of {', '.join(known)}"
 
 
 def _are_terms(value: object) -> bool:
@@ -314,7 +330,7 @@ def compare(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], 
             elif (figure := now[key].figure(measure)) is not None and measure.is_time:
                 same += 1
                 worst_error_s = max(worst_error_s, figure.clock_error_s or 0.0)
-    failures = [_sentence(one) for one in changes if one.fails]
+    failures = [flat(_sentence(one)) for one in changes if one.fails]
     failures += [
         f"the limit {limit.text} compared nothing: no drill that is in both was measured in it"
         for limit in limits
@@ -385,9 +401,15 @@ def _figure_change(key: _Key, measure: Measure, before: Figure | None, now: Figu
     ruling, limit = worst_limit if worst_limit is not None else (Ruling.WITHIN, "")
     if ruling is Ruling.WITHIN and _is_same(measure, growth, before, now):
         return None
-    share = f", {growth / abs(before.value):+.0%}" if before.value else ""
+    share = f", {growth / before.value:+.0%}" if _has_share(measure, before, now) else ""
     shown = (f"{growth:+.3f} s" if measure.is_time else f"{growth:+g}") + share
     return Change(*key, measure.name, before.shown(measure), now.shown(measure), shown, limit, ruling)
+
+
+def _has_share(measure: Measure, before: Figure, now: Figure) -> bool:
+    """Whether a growth says something as a share: not where a figure is below 0, or was so small that it is the same as 0."""
+    least = SAME_WITHIN_S if measure.is_time else 0.0
+    return before.value > least and now.value >= 0
 
 
 _GRAVITY = (Ruling.WITHIN, Ruling.UNCLEAR, Ruling.EXCEEDED)
@@ -479,7 +501,7 @@ def lines(comparison: Comparison, *, since: str) -> list[str]:
             f"  {comparison.same} times are the same within {SAME_WITHIN_S:g} s or the clock's error"
             f" ({comparison.worst_error_s * 1000:.1f} ms at worst)"
         )
-    return [plain(line) for line in shown]
+    return [flat(line) for line in shown]
 
 
 def _against(change: Change) -> str:

@@ -25,8 +25,8 @@ def why_not(path: Path, name: str) -> str:
     return ""
 
 
-def write_report(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> None:
-    """Write it.
+def write_report(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any], gate: Sequence[str] = ()) -> None:
+    """Write it; ``gate`` is what turns the run red beside the verdicts of its drills, a line each.
 
     Raises:
         OSError: it cannot be written.
@@ -34,6 +34,6 @@ def write_report(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mappin
     if path.suffix == ".html":
         from pytest_cancelcontract.report import html_report
 
-        html_report.write(path, rows, terms=terms)
+        html_report.write(path, rows, terms=terms, gate=gate)
     else:
-        json_report.write(path, rows, terms=terms)
+        json_report.write(path, rows, terms=terms, gate=gate)

@@ -27,7 +27,7 @@ def why_not_here() -> str:
     return ""
 
 
-def page(rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> str:
+def page(rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any], gate: Sequence[str] = ()) -> str:
     """The page's text; takes what ``json_report.document`` takes. A drill whose history cannot be read is shown without a picture.
 
     Raises:
@@ -35,10 +35,10 @@ def page(rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> str:
     """
     from pytest_cancelcontract.report.html.page import render
 
-    return render([_told(row) for row in rows], terms=terms)
+    return render([_told(row) for row in rows], terms=terms, gate=gate)
 
 
-def write(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> None:
+def write(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any], gate: Sequence[str] = ()) -> None:
     """Write the report; the file is there whole or, if that fails, as it was before.
 
     Raises:
@@ -46,7 +46,7 @@ def write(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, 
         ImportError: Jinja2 is missing; see :func:`why_not_here`.
     """
     # A file's name need not be UTF-8; what is not comes as lone surrogates, and is shown as their escapes.
-    write_whole(path, page(rows, terms=terms).encode("utf-8", "backslashreplace"))
+    write_whole(path, page(rows, terms=terms, gate=gate).encode("utf-8", "backslashreplace"))
 
 
 def _told(row: Mapping[str, Any]) -> Told:

@@ -29,11 +29,12 @@ MEASURED = (
 _CHECK = ("clause", "level", "verdict", "observed", "expected", "why", "try")
 
 
-def document(rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> dict[str, Any]:
+def document(rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any], gate: Sequence[str] = ()) -> dict[str, Any]:
     """The report as JSON-shaped data.
 
     ``terms`` are those of the run as a whole; a drill that ran by others (a marker's), or under another wrapper than the first drill's,
-    carries its own beside its fields; one that could not be run carries its ``error``.
+    carries its own beside its fields; one that could not be run carries its ``error``. ``gate`` is what turns the run red beside the
+    verdicts of its drills, a line each; where there is nothing, the field is left out.
     """
     run = [row for row in rows if "error" not in row]
     wrapper = str(run[0].get("wrapper", "")) if run else None
@@ -50,6 +51,7 @@ def document(rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> 
             for row in rows
             for missing in row.get("not_covered", ())
         ],
+        **({"gate": list(gate)} if gate else {}),
     }
 
 
@@ -60,13 +62,13 @@ def text_of(report: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def write(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any]) -> None:
+def write(path: Path, rows: Sequence[Mapping[str, Any]], *, terms: Mapping[str, Any], gate: Sequence[str] = ()) -> None:
     """Write the report; the file is there whole or, if that fails, as it was before.
 
     Raises:
         OSError: it cannot be written.
     """
-    write_whole(path, text_of(document(rows, terms=terms)))
+    write_whole(path, text_of(document(rows, terms=terms, gate=gate)))
 
 
 def _drill(row: Mapping[str, Any], wrapper: str | None, terms: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,11 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text)
 
 
+def flat(text: str) -> str:
+    """The text on one line: its line ends are written out, too. A wrapper's command may have some."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def _should(check: Check) -> str:
     return " (a SHOULD)" if check.level is Level.SHOULD else ""
 
@@ -239,4 +244,4 @@ def _not_covered_lines(rows: Iterable[Row]) -> list[str]:
     for row in rows:
         for missing in row.get("not_covered", ()):
             lacking.setdefault(str(missing["lacks"]), {})[str(missing["clause"])] = None
-    return [f"not covered: {', '.join(clauses)} (lacks {plain(lacks)})" for lacks, clauses in lacking.items()]
+    return [f"not covered: {', '.join(clauses)} (lacks {flat(lacks)})" for lacks, clauses in lacking.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from pytest_cancelcontract.clauses import latency
 from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.clauses.words import seconds
 from pytest_cancelcontract.history import TERMINAL, History, Observation
+from pytest_cancelcontract.report.fleeting import FLEETING_S
 from pytest_cancelcontract.terms import BadTerm, Terms
 
 MOST_LINES = 12
@@ -36,7 +38,8 @@ def timeline(history: History, *, most_lines: int | None = MOST_LINES) -> list[s
     where = f", {reached.data.get('what')}" if reached else ""
     how = pressed.data.get("how") or "cancel"
     done = f"pressed ({how})" if pressed.kind == "pressed" else f"in place of cancel: {how}"
-    moments = [_Moment(pressed.at_s, f"{done}{where}", is_vital=True)]
+    zero_s = _zero_s(history, pressed)
+    moments = [_Moment(zero_s, f"{done}{where}", is_vital=True)]
     for part in (
         _works(history, roles, pressed),
         _noticed(history, roles, pressed),
@@ -51,7 +54,15 @@ def timeline(history: History, *, most_lines: int | None = MOST_LINES) -> list[s
         moments.extend(part)
     moments.sort()
     shown = moments if most_lines is None else _fewest(moments, most_lines)
-    return [f"{moment.at_s - pressed.at_s:+9.3f} s  {moment.words}" for moment in shown]
+    return [f"{moment.at_s - zero_s:+9.3f} s  {moment.words}" for moment in shown]
+
+
+def _zero_s(history: History, pressed: Observation) -> float:
+    """From when times count: as in the findings, which stand beside them."""
+    try:
+        return Facts(history, Terms()).pressed_s
+    except _UNREADABLE:
+        return pressed.at_s
 
 
 def _roles(history: History) -> dict[str, str]:
@@ -71,11 +82,31 @@ def _found(history: History) -> dict[str, str]:
     pressed = next((seen.at_s for seen in history.of("adapter", "pressed")), 0.0)
     dead = {seen.subject for seen in history.of("process-table", "died") if seen.at_s < pressed}
     named = {seen.subject: seen.data.get("comm") for seen in history.of("process-table", "named")}
+    is_live = bool(history.header.get("live"))
     return {
-        held.subject: f"{named.get(held.subject) or held.data.get('role')} (pid {held.subject.partition(':')[0]})"
+        held.subject: f"{_found_name(held, named.get(held.subject), is_live)} (pid {held.subject.partition(':')[0]})"
         for held in history.of("process-table", "held")
         if held.data.get("found") and held.subject not in dead
     }
+
+
+def _found_name(held: Observation, name: object, is_live: bool) -> str:
+    """Its command's name, or its role; of a live run, whose leader the operator chose, both."""
+    role = str(held.data.get("role"))
+    if is_live and role == "leader" and (name := name or held.data.get("comm")):
+        return f"{name}, the leader"
+    return str(name or role)
+
+
+def _fleeting(history: History) -> frozenset[str]:
+    """Of the found processes those that were dead again soon, the leader never; nothing where it is a single one."""
+    came = {one.subject: one.at_s for one in history.of("process-table", "held") if one.data.get("found") and not _leads(one)}
+    found = [one.subject for one in history.of("process-table", "died") if one.at_s - came.get(one.subject, -math.inf) < FLEETING_S]
+    return frozenset(found if len(found) > 1 else ())
+
+
+def _leads(seen: Observation) -> bool:
+    return seen.data.get("role") == "leader"
 
 
 _REVIVED = " of a new attempt"
@@ -130,14 +161,19 @@ def _stopped(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
 
 def _gone(history: History, roles: dict[str, str], pressed: Observation) -> Iterator[_Moment]:
     said_goodbye = {seen.subject for seen in history.of("lifeline", "goodbye")}
-    found = _found(history)
-    for died in history.of("process-table", "died"):
-        if died.subject in roles:
+    found, fleeting = _found(history), _fleeting(history)
+    leaders = {one.subject for one in history.of("process-table", "held") if _leads(one)}
+    ends = [one for one in history.of("process-table", "died") if one.subject in roles]
+    for died in ends:
+        if died.subject not in fleeting:
             # Of one that was found and says nothing, nobody can tell how it ended.
             how = "" if died.subject in found else ", ended by itself" if died.subject in said_goodbye else ", was killed"
-            yield _Moment(died.at_s, f"{roles[died.subject]} is gone{how}")
+            yield _Moment(died.at_s, f"{roles[died.subject]} is gone{how}", is_vital=died.subject in leaders & found.keys())
+    if folded := [one.at_s for one in ends if one.subject in fleeting]:
+        yield _Moment(max(folded), f"… and {len(folded)} short-lived processes, the last of them gone now")
     for ended in history.of("process-table", "wrapper-exited"):
-        yield _Moment(ended.at_s, f"the wrapper{_OTHERS.get(_run(ended), '')} exited with status {ended.data.get('status')}")
+        what = "the command that was started" if history.header.get("live") else f"the wrapper{_OTHERS.get(_run(ended), '')}"
+        yield _Moment(ended.at_s, f"{what} exited with status {ended.data.get('status')}")
     for ended in history.of("process-table", "host-exited"):
         yield _Moment(ended.at_s, f"the process that hosts the adapter exited with status {ended.data.get('status')}")
     wrote = [seen for seen in history.of("lifeline", "wrote") if seen.at_s >= pressed.at_s]
@@ -218,9 +254,17 @@ def _limits(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
     except _UNREADABLE:
         return
     looks = [look for look in history.of("process-table", "look") if look.data.get("moment") == "deadline"]
-    alive = [_name(seen, roles) for seen in looks[-1].data.get("processes", ()) if seen.get("alive")] if looks else None
+    alive = _alive(looks[-1], roles, _fleeting(history)) if looks else None
     words = "" if alive is None else f"; alive: {', '.join(alive)}" if alive else "; nothing is alive"
     yield _Moment(deadline_s, f"the deadline{words}", is_vital=True)
+
+
+def _alive(look: Observation, roles: dict[str, str], fleeting: frozenset[str]) -> list[str]:
+    """Who lives, those that came to stay by name."""
+    subjects = {str(one.get("subject")): one for one in look.data.get("processes", ()) if one.get("alive")}
+    named = [_name(one, roles) for subject, one in subjects.items() if subject not in fleeting]
+    passing = len(subjects) - len(named)
+    return [*named, *([f"{passing} short-lived"] if passing else [])]
 
 
 def _name(seen: dict[str, object], roles: dict[str, str]) -> str:

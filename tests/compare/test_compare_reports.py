@@ -9,6 +9,7 @@ import pytest
 
 from pytest_cancelcontract.report import json_report
 from pytest_cancelcontract.report.compare import MEASURES, BadLimit, BadReport, Comparison, compare, lines, read_limit, read_report
+from pytest_cancelcontract.report.text import remarks
 
 TEST = "test_x.py::test_worker"
 
@@ -189,6 +190,10 @@ def test_a_terms_origin_is_no_difference() -> None:
         pytest.param(gone(2.0), gone(3.0), "reported:0s", "", id="a limit on another figure"),
         pytest.param(gone(2.0, 2.0, 9.0), gone(2.1, 2.1, 9.9), "gone:0.2s", "", id="medians are within it"),
         pytest.param(report(drill(early_s=-0.3)), report(drill(early_s=-0.1)), "early:10%", "exceeds", id="a share of what is below 0"),
+        pytest.param(gone(0.04), gone(-0.25), "gone:20%+0.2s", "", id="from near 0 to below it"),
+        pytest.param(gone(-0.25), gone(-0.01), "gone:20%+0.2s", "", id="from below 0, within a share and an amount"),
+        pytest.param(gone(-0.25), gone(0.02), "gone:20%+0.2s", "exceeds", id="from below 0, beyond a share and an amount"),
+        pytest.param(gone(0.0), gone(0.21), "gone:20%+0.2s", "exceeds", id="from 0, of which a share is nothing"),
         pytest.param(report(drill(late_writes=0)), report(drill(late_writes=1)), "late-writes:0", "exceeds", id="a count"),
         pytest.param(
             report(drill(late_writes=9, clock=5.0)),
@@ -325,6 +330,21 @@ MEASURED = drill()["measured"]
         pytest.param(changed(checks={"a": "kept"}), 'is malformed: drill 1 has no list of checks but {"a": "kept"}', id="checks an object"),
         pytest.param(changed(checks=[None]), "is malformed: drill 1 has a check without a clause and a verdict: null", id="a check null"),
         pytest.param(changed(checks=[{"clause": "a"}]), "is malformed: drill 1 has a check without a clause and ", id="a check's verdict"),
+        pytest.param(
+            changed(verdict="kepr"),
+            'is malformed: drill 1 has the verdict "kepr", which is none of kept, broken, inconclusive, not covered, not applicable',
+            id="an unknown verdict",
+        ),
+        pytest.param(
+            changed(checks=[_check("no-survivors", "Broken")]),
+            'is malformed: drill 1 has the verdict "Broken" for "no-survivors", which is none of kept, ',
+            id="an unknown verdict of a check",
+        ),
+        pytest.param(
+            changed(checks=[_check("no-survivor", "kept")]),
+            'is malformed: drill 1 has the clause "no-survivor", which is none of cancel-delivered, ',
+            id="an unknown clause",
+        ),
         pytest.param(changed(terms={"grace": 5}), "is malformed: drill 1 has terms that are no objects by name", id="a drill's terms"),
         pytest.param(json.dumps(gone(1.0) | {"terms": [5]}), "is malformed: its terms are no objects by name", id="the run's terms"),
         pytest.param("[" * 200_000, "is no report of the cancel contract: it is nested too deeply", id="a nest"),
@@ -344,3 +364,32 @@ def test_a_report_is_not_refused_for_what_it_has_beside_or_did_not_measure(more:
 
 def test_a_report_is_read_back() -> None:
     assert read_report(json_report.text_of(gone(1.0)).decode(), "x") == gone(1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "growth"),
+    [
+        pytest.param(0.04, -0.25, "-0.290 s", id="from near 0"),
+        pytest.param(-0.3, -0.1, "+0.200 s", id="below 0"),
+        pytest.param(0.4, -0.25, "-0.650 s", id="to below 0"),
+        pytest.param(0.0, 0.4, "+0.400 s", id="from 0"),
+        pytest.param(2.0, 1.0, "-1.000 s, -50%", id="a share that means something"),
+        pytest.param(2.0, 2.5, "+0.500 s, +25%", id="a growth"),
+    ],
+)
+def test_a_share_is_told_only_where_it_means_something(before: float, now: float, growth: str) -> None:
+    (change,) = compared(report(drill(early_s=before)), report(drill(early_s=now))).changes
+    assert change.growth == growth
+
+
+def test_what_a_wrapper_says_of_itself_takes_no_second_line() -> None:
+    found = compared(report(drill(), wrapper="sh -c 'a\nb'"), report(drill("deaf"), drill("daemon\n!"), wrapper="sh -c 'a\tb'"))
+    assert lines(found, since="old\n.json")[:3] == [
+        "compared with old\\n.json",
+        "  the wrapper differs: sh -c 'a\\nb' -> sh -c 'a\\tb'",
+        "  only now: daemon\\n!",
+    ]
+    (failure,) = compared(report(drill("a\nb", cancel_to_gone_s=1.0)), report(drill("a\nb", cancel_to_gone_s=9.0)), "gone:1s").failures
+    assert failure.startswith("a\\nb gone: 1.000 s")
+    row = {"scenario": "deaf", "verdict": "kept", "not_covered": [{"clause": "spend-stops", "lacks": "a meter of\n'sh\nx'"}]}
+    assert remarks([row]) == ["not covered: spend-stops (lacks a meter of\\n'sh\\nx')"]

@@ -151,3 +151,14 @@ def test_a_malformed_report_is_one_clear_error_of_the_command(pytester: pytest.P
     result = command("compare", "bad.json", "bad.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.errlines == ["cancelcontract compare: bad.json is malformed: drill 1 has no verdict"] and not result.outlines
+
+
+@pytest.mark.parametrize("change", [{"verdict": "kepr"}, {"checks": [{"clause": "no-survivors", "verdict": "kepr"}]}], ids=str)
+def test_a_verdict_that_is_not_known_is_one_clear_error_of_the_command(pytester: pytest.Pytester, command: Run, change: Any) -> None:
+    drill = {"scenario": "deaf", "verdict": "kept", "measured": {}, "checks": []}
+    (pytester.path / "good.json").write_text(json.dumps(EMPTY | {"drills": [drill]}))
+    (pytester.path / "bad.json").write_text(json.dumps(EMPTY | {"drills": [drill | change]}))
+    result = command("compare", "good.json", "bad.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and not result.outlines
+    (line,) = result.errlines
+    assert line.startswith('cancelcontract compare: bad.json is malformed: drill 1 has the verdict "kepr"')

@@ -120,3 +120,11 @@ def test_the_pictures_are_small_and_in_both_themes() -> None:
         assert len(held) < PICTURE_BYTES, name
     text = (DOCS / "report.md").read_text()
     assert all(f"(pictures/{name})" in text for name in pictures)
+
+
+SHOWN = re.compile(r"^ *```\{(?:literal)?include\} (\S+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS.rglob("*.md") if SHOWN.search(page.read_text())], ids=lambda page: page.name)
+def test_who_reads_a_page_as_a_file_finds_what_is_shown_in_it(page: Path) -> None:
+    assert set(SHOWN.findall(page.read_text())) <= set(_links(page))

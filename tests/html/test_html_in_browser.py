@@ -82,7 +82,7 @@ WHAT_IS_DRAWN = """svg => {
   const left = svg.getBoundingClientRect().left, of = (one) => one.getBoundingClientRect();
   const lane = (one) => one.closest("[data-lane]")?.dataset.lane ?? "";
   const row = (one) => [...svg.querySelectorAll("[data-lane]")].indexOf(one.closest("[data-lane]"));
-  const seen = {...svg.dataset, marks: [], bars: []};
+  const seen = {...svg.dataset, width: of(svg).width, marks: [], bars: []};
   for (const one of svg.querySelectorAll("[data-at-s]")) {
     const box = of(one);
     seen.marks.push({kinds: [...one.classList], lane: lane(one), row: row(one), at: +one.dataset.atS, x: box.left + box.width / 2 - left});
@@ -99,8 +99,7 @@ WHAT_IS_DRAWN = """svg => {
 def place_of(drawn: dict[str, Any]) -> Callable[[float], float]:
     """Where a time stands by the scale that the document itself tells, in pixels from the picture's left."""
     since_s, until_s = float(drawn["sinceS"]), float(drawn["untilS"])
-    since_x, until_x = float(drawn["sinceX"]), float(drawn["untilX"])
-    return lambda at_s: since_x + (at_s - since_s) * (until_x - since_x) / (until_s - since_s)
+    return lambda at_s: (at_s - since_s) * drawn["width"] / (until_s - since_s)
 
 
 def picture_of(page: Page, number: int) -> dict[str, Any]:
@@ -153,7 +152,7 @@ def test_everything_drawn_stands_at_its_own_time_within_a_pixel(still_page: Page
     for one in drawn["marks"]:
         assert one["x"] == pytest.approx(place(one["at"]), abs=PIXEL), one
     for one in drawn["bars"]:
-        least = max(place(one["since"]), float(drawn["sinceX"]))
+        least = max(place(one["since"]), 0.0)
         edge = 1.0 if {"overdue", "gap", "unproven"}.intersection(one["kinds"]) else 0.0  # half of the outline, on each side
         assert one["left"] == pytest.approx(least, abs=PIXEL + edge / 2), one
         assert one["right"] == pytest.approx(max(place(one["until"]), least + 1), abs=PIXEL + edge / 2), one
@@ -198,9 +197,10 @@ OVERLAPS = """svg => {
   texts.forEach(([a, p], i) => texts.slice(i + 1).forEach(([b, q]) => {
     if (p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 3 && q.top < p.bottom - 3) found.push([a, b]);
   }));
-  const box = svg.getBoundingClientRect();
+  const box = svg.getBoundingClientRect(), sides = getComputedStyle(svg);
+  const left = box.left - parseFloat(sides.marginLeft), right = box.right + parseFloat(sides.marginRight);
   for (const [a, p] of texts) {
-    if (p.left < box.left - 1 || p.right > box.right + 1 || p.bottom > box.bottom + 1 || p.top < box.top - 1) found.push([a, "the edge"]);
+    if (p.left < left - 1 || p.right > right + 1 || p.bottom > box.bottom + 1 || p.top < box.top - 1) found.push([a, "the edge"]);
   }
   return found;
 }"""
@@ -461,3 +461,21 @@ def test_the_key_shows_the_marks_that_it_names(still_page: Page) -> None:
     for kind in (MarkKind.KILLED, MarkKind.ENDED, MarkKind.DRILL, MarkKind.NOTICE):
         box = key.locator(f"use.{kind}").bounding_box()
         assert box is not None and box["width"] > 4
+
+
+@pytest.mark.parametrize("width", [1000, 1280, 1440, 1920])
+def test_a_wide_screen_is_used_and_everything_stands_at_its_time_all_the_same(open_page: OPEN, width: int) -> None:
+    page = open_page(viewport={"width": width, "height": 900})
+    for number, path in enumerate(RECORDED, 1):
+        drawn = picture_of(page, number)
+        place = place_of(drawn)
+        assert max(abs(one["x"] - place(one["at"])) for one in drawn["marks"]) <= PIXEL, path.stem
+        assert page.locator(f"#drill-{number} svg.course").evaluate(OVERLAPS) == [], path.stem
+    article, picture = page.locator("#drill-1"), page.locator("#drill-1 svg.course")
+    # To the right of the picture there is but the room for its last labels, and the drill's own padding.
+    free = picture.evaluate("one => one.closest('article').getBoundingClientRect().right - one.getBoundingClientRect().right")
+    assert free < 104 + 24
+    assert article.evaluate("one => innerWidth - one.getBoundingClientRect().right") <= 40
+    further = article.locator(".further .failing").all()
+    assert len(further) == 2 and (box := further[-1].bounding_box()) is not None
+    assert width < 1100 or box["x"] + box["width"] > width - 80

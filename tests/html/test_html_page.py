@@ -316,3 +316,15 @@ def test_templates_style_and_script_are_in_the_wheel(tmp_path: Path) -> None:
     templates = ROOT / "pytest_cancelcontract" / "report" / "html" / "templates"
     shipped = {f"pytest_cancelcontract/report/html/templates/{one.name}" for one in templates.iterdir()}
     assert len(shipped) == 4 and shipped <= set(names)
+
+
+def test_what_fails_the_run_stands_above_the_drills_and_nothing_where_nothing_does() -> None:
+    rows = [row("deaf", "kept", check("no-survivors", "kept"))]
+    told = "known.toml:1: deaf:no-survivors is broken no more, it is <kept>: take the entry out"
+    text = html_report.page(rows, terms=TERMS, gate=[told])
+    page = Reader(text)
+    assert page.wrong == [] and page.open == []
+    assert page.words.index("1 of 1 drill kept, but the run fails") < page.words.index(told) < page.words.index("Scenarios and clauses")
+    assert "<title>1 of 1 drill kept, but the run fails" in text and 'class="red"' in text
+    green = html_report.page(rows, terms=TERMS)
+    assert "fails the run" not in green and "the run fails" not in green and 'class="red"' not in green

@@ -117,12 +117,13 @@ class Drill:
     events: tuple[Event, ...] = ()
 
 
-def render(told: Sequence[Told], *, terms: Mapping[str, Any]) -> str:
+def render(told: Sequence[Told], *, terms: Mapping[str, Any], gate: Sequence[str] = ()) -> str:
     """The page's text.
 
     Args:
         told: the drills, in the order in which they were run.
         terms: those of the run as a whole, as ``Terms.as_dict`` gives them.
+        gate: what turns the run red beside the verdicts of its drills, a line each.
     """
     has_tests = len({one.row.get("test") for one in told}) > 1
     drills = [_drill(number, one, has_tests) for number, one in enumerate(told, 1)]
@@ -138,7 +139,8 @@ def render(told: Sequence[Told], *, terms: Mapping[str, Any]) -> str:
         .render(
             drills=drills,
             standings=[one for one in standings if one[3]],
-            headline=_headline(drills),
+            headline=_headline(drills, is_red=bool(gate)),
+            gate=[plain(line) for line in gate],
             clauses=[row for row in CLAUSES if row.id in used],
             has_tests=has_tests,
             wrapper=plain(str(run.get("wrapper") or "")),
@@ -184,9 +186,10 @@ _KEY: tuple[tuple[MarkKind, str], ...] = (
 )
 
 
-def _headline(drills: Sequence[Drill]) -> str:
+def _headline(drills: Sequence[Drill], *, is_red: bool) -> str:
+    """``is_red``: the run fails, whatever its drills say."""
     if not drills:
-        return "No drill was run"
+        return "No drill was run, and the run fails" if is_red else "No drill was run"
     bad = sum(1 for one in drills if one.standing == "broken")
     open_ = sum(1 for one in drills if one.standing in {"inconclusive", "not-run"})
     kept = sum(1 for one in drills if one.standing == "kept")
@@ -196,7 +199,8 @@ def _headline(drills: Sequence[Drill]) -> str:
     if open_:
         return f"{open_} {of} proved nothing"
     others = ((name, sum(1 for one in drills if one.standing == name)) for name in ("should", "expected", "not-covered"))
-    return ", ".join([f"{kept} {of} kept", *(f"{count} {STANDING_WORDS[name]}" for name, count in others if count)])
+    fails = ["but the run fails"] if is_red else []
+    return ", ".join([f"{kept} {of} kept", *(f"{count} {STANDING_WORDS[name]}" for name, count in others if count), *fails])
 
 
 def _machine(machine: object) -> str:

@@ -1,7 +1,10 @@
 """From lanes to a picture: one SVG element, drawn to scale, whose colours and fonts are the page's.
 
 Every mark and bar carries its time (``data-at-s``, ``data-since-s`` and ``data-until-s``, on the history's clock), and the picture its
-scale (``data-since-s`` is at ``data-since-x``, ``data-until-s`` at ``data-until-x``), so that where a thing stands can be checked.
+scale (``data-since-s`` is its left edge, ``data-until-s`` its right one), so that where a thing stands can be checked.
+
+Times are places in percent, so that the picture is as wide as the page has room for; all else is in pixels. What is laid out, such as
+labels that must not lie on one another, is so at the least width: a wider picture only moves things apart.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ from pytest_cancelcontract.report.html.spells import after
 from pytest_cancelcontract.report.text import plain
 
 PLOT = 640
-"""How wide the part is in which times have places, in pixels."""
+"""How wide the picture is at least, in pixels; the page's style says so, too."""
 LEFT, RIGHT = 8, 104
-"""Room at its sides: labels at the last moments are written into the right one."""
+"""Room beside it, which is the page's to leave: labels at the last moments are written into the right one."""
 WIDTH = LEFT + PLOT + RIGHT
 LABEL_ROW, BAR, BAR_STEP, LANE_PAD = 14, 9, 12, 9
 HEAD_ROW, HEAD_PAD, FOOT = 15, 6, 22
@@ -66,6 +69,11 @@ class Scale:
         return self.since_s <= at_s <= self.until_s
 
 
+def _place(x: float) -> str:
+    """A place that was laid out in pixels, as the document has it."""
+    return f"{(x - LEFT) / PLOT:.4%}"
+
+
 @dataclass(frozen=True, slots=True)
 class _HeadLabel:
     """Lines at the same place, with what is written at them, in which row, and on which side."""
@@ -107,14 +115,10 @@ def draw(course: Course, *, id: str, title: str, description: str) -> Picture:
     heights = tuple(height_of(lane) for lane in course.lanes)
     bottom = head + sum(heights)
     names = f"{id}-title {id}-words"
-    svg = Element(
-        "svg", _given(width=WIDTH, height=bottom + FOOT, viewBox=f"0 0 {WIDTH} {bottom + FOOT}", role="img") | {"class": "course"}
-    )
+    svg = Element("svg", _given(width="100%", height=bottom + FOOT, role="img") | {"class": "course"})
     svg.set("aria-labelledby", names)
     for name, value in (("since-s", scale.since_s), ("until-s", scale.until_s), ("origin-s", course.origin_s)):
         svg.set(f"data-{name}", f"{value:.6f}")
-    svg.set("data-since-x", str(LEFT))
-    svg.set("data-until-x", str(LEFT + PLOT))
     SubElement(svg, "title", id=f"{id}-title").text = plain(title)
     SubElement(svg, "desc", id=f"{id}-words").text = plain(description)
     _draw_ground(svg, course, scale, head, heights)
@@ -144,10 +148,10 @@ def _draw_ground(svg: Element, course: Course, scale: Scale, head: int, heights:
     top = head
     for number, (lane, height) in enumerate(zip(course.lanes, heights, strict=True)):
         if number % 2:
-            _add(svg, "rect", "ground", x=0, y=top, width=WIDTH, height=height)
+            _add(svg, "rect", "ground", x=0, y=top, width="100%", height=height)
         if lane.over_s is not None and lane.over_s < scale.until_s:
             x = scale.x(lane.over_s)
-            _add(svg, "rect", "over", x=x, y=top, width=round(LEFT + PLOT - x, 2), height=height)
+            _add(svg, "rect", "over", x=_place(x), y=top, width=_place(LEFT + LEFT + PLOT - x), height=height)
         top += height
 
 
@@ -158,10 +162,10 @@ def _draw_axis(svg: Element, origin_s: float, scale: Scale, head: int, bottom: i
     digits = max(0, -math.floor(math.log10(step_s) + 1e-9))
     for number in range(first, last + 1):
         x = scale.x(origin_s + number * step_s)
-        _add(svg, "line", "grid", x1=x, y1=head, x2=x, y2=bottom + 4)
+        _add(svg, "line", "grid", x1=_place(x), y1=head, x2=_place(x), y2=bottom + 4)
         told = f"{number * step_s:+.{digits}f} s" if number else "0 s"
         anchor = "middle" if x > LEFT + _TICK_ROOM / 3 else "start"
-        _add(svg, "text", "tick", x=x, y=bottom + 16, text_anchor=anchor).text = told
+        _add(svg, "text", "tick", x=_place(x), y=bottom + 16, text_anchor=anchor).text = told
 
 
 def _tick_step(scale: Scale) -> float:
@@ -214,14 +218,14 @@ def _draw_lines(svg: Element, labels: Sequence[_HeadLabel], scale: Scale, origin
     for one in labels:
         top = HEAD_PAD + one.row * HEAD_ROW
         for line in one.lines:
-            x = scale.x(line.at_s)
-            drawn = _add(svg, "line", f"line {line.kind}", x1=x, y1=top, x2=x, y2=bottom)
+            place = _place(scale.x(line.at_s))
+            drawn = _add(svg, "line", f"line {line.kind}", x1=place, y1=top, x2=place, y2=bottom)
             drawn.set("data-at-s", f"{line.at_s:.6f}")
             SubElement(drawn, "title").text = plain(f"{line.words}, {after(origin_s, line.at_s)}")
         kind = min(one.lines, key=lambda line: _rank(line.kind, _LINE_ORDER)).kind
         side, anchor = (-4, "end") if one.is_left else (4, "start")
-        x = round(scale.x(one.lines[0].at_s) + side, 2)
-        _add(svg, "text", f"line-name {kind}", x=x, y=top + 10, text_anchor=anchor).text = one.label
+        place = _place(scale.x(one.lines[0].at_s))
+        _add(svg, "text", f"line-name {kind}", x=place, dx=side, y=top + 10, text_anchor=anchor).text = one.label
 
 
 # --- Lanes ------------------------------------------------------------------------------------------------------------
@@ -239,7 +243,7 @@ def _draw_lane(svg: Element, lane: Lane, scale: Scale, origin_s: float, top: int
     for mark, count in marks:
         _draw_mark(group, mark, count, scale, origin_s, _mark_y(lane, mark, top))
     for x, anchor, label, cls in _labels(lane, [mark for mark, _ in marks], scale, lines):
-        _add(group, "text", f"label {cls}", x=x, y=top + 11, text_anchor=anchor).text = label
+        _add(group, "text", f"label {cls}", x=_place(x), y=top + 11, text_anchor=anchor).text = label
 
 
 def _draw_bar(group: Element, bar: Bar, scale: Scale, origin_s: float, top: int) -> None:
@@ -247,7 +251,8 @@ def _draw_bar(group: Element, bar: Bar, scale: Scale, origin_s: float, top: int)
     height = _THIN.get(bar.kind, BAR)
     y = top + LABEL_ROW + bar.row * BAR_STEP + 1 + (BAR - height) // 2
     cut = " cut" if bar.since_s < scale.since_s else ""
-    drawn = _add(group, "rect", f"bar {bar.kind}{cut}", x=x, y=y, width=round(max(until_x - x, 1.0), 2), height=height)
+    width = _place(LEFT + until_x - x) if until_x - x > 1 else "1"
+    drawn = _add(group, "rect", f"bar {bar.kind}{cut}", x=_place(x), y=y, width=width, height=height)
     drawn.set("data-since-s", f"{bar.since_s:.6f}")
     drawn.set("data-until-s", f"{bar.until_s:.6f}")
     SubElement(drawn, "title").text = plain(f"{bar.words}, from {after(origin_s, bar.since_s)} to {after(origin_s, bar.until_s)}")
@@ -260,23 +265,23 @@ def _mark_y(lane: Lane, mark: Mark, top: int) -> float:
 
 
 def _draw_mark(group: Element, mark: Mark, count: int, scale: Scale, origin_s: float, y: float) -> None:
-    drawn = _add(group, "use", f"mark {mark.kind}", href=f"#mark-{mark.kind}", x=scale.x(mark.at_s), y=y)
+    drawn = _add(group, "use", f"mark {mark.kind}", href=f"#mark-{mark.kind}", x=_place(scale.x(mark.at_s)), y=y)
     drawn.set("data-at-s", f"{mark.at_s:.6f}")
     more = f" ({count} times close together)" if count > 1 else ""
     SubElement(drawn, "title").text = plain(f"{mark.words}, {after(origin_s, mark.at_s)}{more}")
 
 
 def _draw_levels(group: Element, levels: Sequence[Level], scale: Scale, top: int) -> None:
-    """Bars side by side, as one path; the highest takes all the room."""
+    """Bars side by side; the highest takes all the room."""
     most = max(_FLOOR_S, *(one.value_s for one in levels))
     base, room = top + LABEL_ROW + BAR + 2, BAR + 4
-    steps = []
+    drawn = _add(group, "g", "levels")
+    SubElement(drawn, "title").text = f"lateness of the machine; the full height is {most * 1000:.0f} ms"
     for one in levels:
         if one.until_s > scale.since_s:
-            height = round(room * one.value_s / most, 1)
-            steps.append(f"M{scale.x(one.since_s):g} {base:g}v{-height:g}H{scale.x(one.until_s):g}V{base:g}z")
-    drawn = _add(group, "path", "levels", d="".join(steps))
-    SubElement(drawn, "title").text = f"lateness of the machine; the full height is {most * 1000:.0f} ms"
+            height, x = round(room * one.value_s / most, 1), scale.x(one.since_s)
+            width = _place(LEFT + scale.x(one.until_s) - x)
+            SubElement(drawn, "rect", _given(x=_place(x), y=base - height, width=width, height=height))
 
 
 def _uncrowded(marks: Sequence[Mark], scale: Scale) -> Iterator[tuple[Mark, int]]:

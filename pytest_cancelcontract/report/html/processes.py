@@ -9,6 +9,7 @@ from pytest_cancelcontract.clauses.facts import Facts, Fate
 from pytest_cancelcontract.clauses.members import BYSTANDER, CONTROL, FIRST, NEXT, Member, said_at_s
 from pytest_cancelcontract.clauses.words import by, ending
 from pytest_cancelcontract.history import Observation
+from pytest_cancelcontract.report.fleeting import FLEETING_S
 from pytest_cancelcontract.report.html.shapes import Bar, BarKind, Lane, LaneKind, Mark, MarkKind
 from pytest_cancelcontract.report.html.spells import after, over_s
 
@@ -62,7 +63,7 @@ def _wrapper_lane(facts: Facts, spawned: Observation, exited: Observation | None
 def process_lanes(facts: Facts, origin_s: float, end_s: float) -> Iterator[Lane]:
     """A lane for each process of the runs, in the order in which they came; of too many the least telling share one."""
     shown = _most_telling(facts)
-    for member in facts.members:
+    for member in _in_order(facts):
         if member in shown:
             yield _process_lane(facts, member, origin_s, end_s)
     others = [one for one in facts.members if one not in shown]
@@ -70,9 +71,16 @@ def process_lanes(facts: Facts, origin_s: float, end_s: float) -> Iterator[Lane]
         yield _shared_lane(facts, others, origin_s, end_s)
 
 
+def _in_order(facts: Facts) -> Sequence[Member]:
+    """As they came; of a live run its leader, and whoever lived on, before all others."""
+    if not facts.is_live:
+        return facts.members
+    return sorted(facts.members, key=lambda one: (not one.is_leader, not _is_overdue(facts, one)))
+
+
 def _most_telling(facts: Facts) -> Sequence[Member]:
-    """Those that get a lane: not an agent's helpers that came and went before the press, and no more than there is room for."""
-    members = [one for one in facts.members if not _came_and_went(facts, one)]
+    """Those that get a lane: not helpers that came and went before the press, or of a live run soon, and no more than there is room for."""
+    members = [one for one in facts.members if not _came_and_went(facts, one) and not _is_fleeting(facts, one)]
     if len(facts.members) - len(members) < FEWEST_SHARING:
         members = list(facts.members)
     if len(members) <= MOST_LANES:
@@ -86,6 +94,11 @@ def _came_and_went(facts: Facts, member: Member) -> bool:
     return bool(member.found_by) and not member.is_leader and facts.is_pressed and member.death.latest_s < facts.pressed_s
 
 
+def _is_fleeting(facts: Facts, member: Member) -> bool:
+    """One of a live run's that was dead again soon."""
+    return facts.is_live and not member.is_leader and member.death.latest_s - member.born_s < FLEETING_S
+
+
 def _shared_lane(facts: Facts, members: Sequence[Member], origin_s: float, end_s: float) -> Lane:
     lanes = [_process_lane(facts, one, origin_s, end_s) for one in members]
     bars = [bar for lane in lanes for bar in lane.bars if bar.kind in {BarKind.ALIVE, BarKind.OVERDUE, BarKind.UNPROVEN}]
@@ -93,7 +106,8 @@ def _shared_lane(facts: Facts, members: Sequence[Member], origin_s: float, end_s
     note = ", ".join(f"{number} {role}" for role, number in roles.most_common())
     marks = [mark for lane in lanes for mark in lane.marks if mark.kind in _ENDS]
     plain = sorted((Mark(mark.at_s, mark.kind, mark.words) for mark in marks), key=lambda one: one.at_s)
-    return Lane(LaneKind.PROCESS, f"{len(members)} more processes", "", note, tuple(bars), tuple(plain))
+    what = "short-lived" if all(_is_fleeting(facts, one) for one in members) else "more"
+    return Lane(LaneKind.PROCESS, f"{len(members)} {what} processes", "", note, tuple(bars), tuple(plain))
 
 
 _ENDS = {MarkKind.ENDED, MarkKind.KILLED, MarkKind.GONE, MarkKind.DRILL, MarkKind.UNSEEN}
