@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 TIMES ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help drill test test-all check walk walk-orchestrator bench docs docs-pictures measure-agents measure-terminators measure-cleaning measure-temporal clean
+.PHONY: help drill test test-again test-all check walk walk-orchestrator bench docs docs-pictures measure-agents measure-terminators measure-cleaning measure-temporal clean
 
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-22s%s\n", $$1, $$2}'
@@ -34,6 +34,10 @@ drill: $(INSTALLED) ## drill the bundled samples: two that keep the contract, an
 
 test: $(READY) ## the tests, but for variants of what others show
 	$(BIN)/python -m pytest -q --ignore tests/walk -m 'not slow' -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -q tests/walk
+
+test-again: $(READY) ## what failed in the last "make test", one by one, and what came after it
+	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none tests || test $$? -eq 5
 	$(BIN)/python -m pytest -q tests/walk
 
 test-all: $(READY) ## all tests
