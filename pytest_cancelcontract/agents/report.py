@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_cancelcontract.agents.verdict import AgentResult, allowed_lines
+from pytest_cancelcontract.agents.verdict import AgentResult
 from pytest_cancelcontract.clauses import words
 from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.clauses.members import Member
 from pytest_cancelcontract.clauses.no_late_writes import late_writes
+from pytest_cancelcontract.clauses.no_survivors import allowed
 from pytest_cancelcontract.clauses.requests import requests_of
 from pytest_cancelcontract.clauses.spend_stops import late_tokens
 from pytest_cancelcontract.history import History
@@ -35,7 +36,7 @@ def lines(result: AgentResult) -> list[str]:
     trial = result.trial
     told = [("cancelled", f"{trial.moment.words}, by {trial.way.words}"), ("ended", _ended(facts))]
     told += [("left", _left(one)) for one in left_over(facts)]
-    told += [("allowed", one) for one in allowed_lines(result.history)]
+    told += [("allowed", one) for one in allowed(facts)]
     if passed := result.history.header.get("passed"):
         told.append(("given", f"of your environment also {words.several(passed, ', ')}"))
     told += [("writes on", f"{one.path}, {one.lines} lines after the handover") for one in late_writes(facts)]

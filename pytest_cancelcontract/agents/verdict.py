@@ -10,8 +10,6 @@ from pytest_cancelcontract.agents.profiles import Agent
 from pytest_cancelcontract.agents.trial import run_trial
 from pytest_cancelcontract.agents.trials import CLAUSES, Trial
 from pytest_cancelcontract.answers import Answer
-from pytest_cancelcontract.clauses.facts import Facts
-from pytest_cancelcontract.clauses.no_survivors import allowed
 from pytest_cancelcontract.conduct import DrillResult, Lanes, once_more_if_spoilt, result_of
 from pytest_cancelcontract.contract import judge
 from pytest_cancelcontract.finding import Check, Verdict
@@ -76,8 +74,3 @@ def try_agent(
         attempt, lambda seen: judge(seen, clauses), history=history, lanes=lanes or Lanes(), progress=progress
     )
     return AgentResult(agent, trial, seen, list(checks), attempts)
-
-
-def allowed_lines(history: History) -> list[str]:
-    """The helpers of an agent that lived on by leave, each with the reason."""
-    return allowed(Facts(history, Terms.from_dict(history.header["terms"])))

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cancelcontract.agents.verdict import allowed_lines
+from pytest_cancelcontract.agents.report import facts_of
+from pytest_cancelcontract.clauses.no_survivors import allowed
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.history import History, Observation
 from pytest_cancelcontract.identity import Identity
@@ -242,13 +243,13 @@ def test_an_allowed_helper_is_told_and_accuses_nobody(tries: Try, tmp_path: Path
     assert result.broken == ()
     assert "allowed to live on: pid " in told and "known-helper): it serves the next run as well" in told
     assert survivors(result.history) == {"known-helper"}  # it is ended with the trial all the same
-    assert len(allowed_lines(result.history)) == 1
+    assert len(allowed(facts_of(result.history))) == 1
 
 
 @pytest.mark.slow
 def test_a_name_that_is_allowed_and_does_not_live_on_is_not_told(tries: Try) -> None:
     result = tries(sample("ends_its_tools").allowing({"agent-tool": "it may"}), "tool-term")
-    assert allowed_lines(result.history) == []
+    assert allowed(facts_of(result.history)) == []
 
 
 def test_what_starts_after_all_are_dead_is_a_new_attempt() -> None:
