@@ -403,7 +403,9 @@ def test_a_wrapper_that_the_adapter_started_itself_goes_with_a_killed_pytest(tmp
 
 
 @needs_namespace
-def test_the_first_process_of_a_pid_namespace_ends_with_its_recorder_and_with_its_lifetime(begin: Begin, recorder: Recorder) -> None:
+def test_the_first_process_of_a_pid_namespace_ends_with_its_recorder_and_with_its_lifetime(
+    begin: Begin, recorder: Recorder, tmp_path: Path
+) -> None:
     """No signal from inside its namespace ends it, its own included, so it has to leave by itself."""
     drill = begin("deaf", program="import os, sys; os.execvp('unshare', ['unshare', '--pid', '--fork', *sys.argv[1:]])")
     subject = recorder.wait(drill, "working", at_most_s=5).state["alive"][0]["subject"]
@@ -414,7 +416,7 @@ def test_the_first_process_of_a_pid_namespace_ends_with_its_recorder_and_with_it
     os.close(pidfd)
     runner = drill.run.argv[3]
     command = [*NAMESPACE, sys.executable, "-I", "-S", runner, "--habit", "deaf", "--lifetime", "0.5"]
-    assert subprocess.run(command, capture_output=True, cwd=drill.run.folder.parent.parent, timeout=20).returncode != 0
+    assert subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=20).returncode != 0
 
 
 def test_a_pytest_that_is_killed_while_drills_are_opened_leaves_no_folder(tmp_path: Path) -> None:
