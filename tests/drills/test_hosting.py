@@ -688,7 +688,7 @@ import subprocess
 class Deaf:
     def start(self, run):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        return subprocess.Popen(run.argv)
+        return subprocess.Popen(run.argv, cwd=run.workspace)
     def cancel(self, handle): pass
     def close(self):
         import time

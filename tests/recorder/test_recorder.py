@@ -378,7 +378,7 @@ recorder = Recorder.start()
 head = dict(scenario="deaf", run_id="r", task_id="t", wrapper="w", capabilities=[], attempt=1)
 drill = recorder.open_drill(header=head, habits=["deaf"], terms=settle_terms({}), history=Path(sys.argv[1]) / "h.jsonl")
 shell = ["sh", "-c", 'trap "" TERM; "$@"; sleep 300', "sh"]
-wrapper = subprocess.Popen([*shell, *drill.run.argv], stdout=subprocess.DEVNULL, start_new_session=True)
+wrapper = subprocess.Popen([*shell, *drill.run.argv], cwd=drill.run.workspace, stdout=subprocess.DEVNULL, start_new_session=True)
 assert recorder.wait(drill, "working", at_most_s=20).state["working"]
 print("ready", flush=True)
 sys.stdin.read()
