@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from pytest_cancelcontract.recorder.reaper import END_WITHIN_S, Held
 from pytest_cancelcontract.recorder.roll import Command
 from pytest_cancelcontract.recorder.watch import Watch
 
+LAUNCHER_LEAVES_WITHIN_S = 5.0
+"""It ends what is left for some seconds at most."""
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher.py")
 
 
@@ -86,7 +89,15 @@ class _Launcher:
             self.follows.cancel()
         self._writer.transport.abort()
         # In a thread of the loop's own, which the loop waits for at its end: so it is reaped, also where everything ends.
-        asyncio.get_running_loop().run_in_executor(None, self.process.wait)
+        asyncio.get_running_loop().run_in_executor(None, self._see_it_go)
+
+    def _see_it_go(self) -> None:
+        self.process.send_signal(signal.SIGCONT)  # an agent may have stopped its parent
+        try:
+            self.process.wait(LAUNCHER_LEAVES_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 def _as_utf8(words: Iterable[str]) -> list[str]:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINK = 0
 END_WITHIN_S = 3.0
 """What outlives SIGKILL for so long may not be killed from here, or is stuck in the kernel; nobody waits for it any longer."""
@@ -82,8 +82,10 @@ def _asked() -> dict[str, Any] | None:
 
 def _adopt_orphans() -> None:
     """Before the agent starts, or its first orphan is missed, PR_SET_CHILD_SUBREAPER(2const)."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "PR_SET_CHILD_SUBREAPER")
+    # An agent may stop its parent, too: the recorder's death lets it go on, PR_SET_PDEATHSIG(2const), and then it ends everything.
+    for option, value in ((PR_SET_CHILD_SUBREAPER, 1), (PR_SET_PDEATHSIG, int(signal.SIGCONT))):
+        if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), f"prctl({option}, {value})")
 
 
 def _tell(**words: Any) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -41,22 +42,26 @@ class Reading(NamedTuple):
 def read(path: str, entry: Entry, token: str) -> Reading | None:
     """Read the entry's contents; None where they cannot be had, or the path is another file's by now."""
     try:
-        # What was a file may be a FIFO by now, and opening that would wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with _opened(path) as descriptor:
+            status = os.fstat(descriptor)
+            if (status.st_dev, status.st_ino) != entry.key:
+                return None
+            begins = max(0, status.st_size - READ_AT_MOST)
+            content = _content(descriptor, begins)
     except OSError:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if (status.st_dev, status.st_ino) != entry.key:
-            return None
-        begins = max(0, status.st_size - READ_AT_MOST)
-        content = _content(descriptor, begins)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     lines, at_bytes = _marked(content, begins, token)
     return Reading(hashlib.sha256(content).hexdigest(), lines, at_bytes, begins == 0)
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path) -> Iterator[int]:
+    # What was a file may be a FIFO by now, and opening that would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _content(descriptor: int, begins: int) -> bytes:
@@ -86,8 +91,11 @@ def count(folder: Path, token: str) -> int:
     wanted = MARK + token.encode() + b" "
     found = [0]
     for path in folder.glob(f"{OWN_PREFIX}*.log"):
-        with contextlib.suppress(OSError):
-            found.append(sum(line.startswith(wanted) for line in path.read_bytes().splitlines()))
+        with contextlib.suppress(OSError), _opened(path) as descriptor:
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode):
+                content = _content(descriptor, max(0, status.st_size - READ_AT_MOST))
+                found.append(sum(line.startswith(wanted) for line in content.splitlines()))
     return max(found)
 
 

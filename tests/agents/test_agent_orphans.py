@@ -219,6 +219,21 @@ def test_a_launcher_that_is_killed_is_told_and_its_agent_is_ended(recorder: Reco
     assert [one["subject"] for one in recorder.finish(drill, "over")] == [str(identity)]
 
 
+@pytest.mark.parametrize("ends", ["finish", "close", "kill"])
+def test_an_agent_that_stops_its_parent_holds_nobody_up(recorder: Recorder, begin: Begin, ends: str) -> None:
+    drill, pid = begin("sh", "-c", "trap '' TERM; kill -STOP $PPID; sleep 60; :")
+    launcher = stat_of(pid).ppid
+    until(lambda: stat_of(launcher).state == "T", "it was not stopped")
+    with watched(launcher, pid) as living:
+        if ends == "finish":
+            recorder.finish(drill, "over")
+        elif ends == "close":
+            recorder.close()
+        else:
+            os.kill(recorder.pid, signal.SIGKILL)
+        until(lambda: not living(), f"left behind: {living()}")
+
+
 def test_nothing_of_an_agent_outlives_a_recorder_that_is_killed(recorder: Recorder, begin: Begin, tmp_path: Path) -> None:
     """Not the orphan either, of which nothing tells whose it is; and nobody else has to see to it."""
     tool = tmp_path / "tool.py"
