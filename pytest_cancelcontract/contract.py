@@ -335,6 +335,10 @@ def _why_not_judged(facts: Facts) -> Finding | None:
     if facts.report is not None and facts.report.answered_s < facts.pressed_s and facts.act != cancel_any_time.AFTER_END:
         observed = f"the outcome was {facts.report.outcome!r} already {words.after_press(facts, facts.report.answered_s)}, before pressed"
         return words.inconclusive(observed, "the run goes on until cancel is pressed", seen_by=f"outcome, by {facts.report.by}")
+    if (lost := facts.history.first("process-table", "launcher-lost")) is not None:
+        since = words.after_press(facts, lost.at_s)
+        observed = f"what adopts the agent's orphans was gone {since}: who lost its parent then, and how the agent ended, is not known"
+        return words.inconclusive(observed, "it lives as long as the trial", seen_by="its socket", likely=problems, spoilt=True)
     expected = "nothing signals the run before cancel is pressed"
     if facts.stray_notices:
         stray = facts.stray_notices[0]

@@ -50,6 +50,12 @@ def dead_by_deadline(facts: Facts, likely: Callable[[Facts, Member], str], advic
         return _not_known(facts, expected, seen_by)
     if facts.missing_roles:
         return words.inconclusive(f"nothing is known of {words.several(facts.missing_roles, ', ')}", expected, seen_by=seen_by)
+    if missed := next((one for one in facts.history.of("process-table", "missed") if one.at_s > facts.deadline_s), None):
+        observed = (
+            f"pid {missed.subject.partition(':')[0]} ({missed.data.get('comm')}, known by {missed.data.get('by')}) was there"
+            f" {words.after_press(facts, missed.at_s)}, and gone before it could be held"
+        )
+        return words.inconclusive(observed, expected, seen_by="process table", spoilt=True)
     unclear = [one for one in facts.first_run if facts.fate_at(one, facts.deadline_s) not in {Fate.DEAD, Fate.DYING}]
     if unclear:
         return _unclear(facts, unclear, expected)

@@ -15,6 +15,9 @@ from pytest_cancelcontract.recorder.reaper import Held
 from pytest_cancelcontract.recorder.roll import Command, Member
 from pytest_cancelcontract.recorder.watch import Watch
 
+ADOPTION = "adoption"
+"""The means by which a process is known whose parent is the agent's launcher."""
+MISSED_AT_MOST = 50
 TOKENS_STREAMED = 5
 WRITES_AT_WORK = 3
 """From when on an agent is at work: so many tokens of one answer, or so many lines of the command that it runs."""
@@ -32,6 +35,7 @@ class AgentWatch(Watch):
     launcher: Identity | None = None
     """The process of ours below which the agent runs, and which adopts its orphans; it is no process of the agent's."""
     _has_tool_written = False
+    _missed = 0
 
     def spawned(self, held: Held, output: Path, argv: list[str], *, role: str, run: str) -> Command:
         """A command runs: the first one is the agent."""
@@ -53,9 +57,23 @@ class AgentWatch(Watch):
         member = Member(held, "leader", self.roll.attempt_of_found(held.identity), is_found=True)
         self._hold(member, "its start", found=True, pid=held.identity.pid, roles=["leader"], **where)
 
+    def launcher_lost(self) -> None:
+        """The launcher has ended before its trial: from then on nobody tells who has lost its parent, nor how the agent ends."""
+        self.journal.add("process-table", "launcher-lost", str(self.launcher))
+        self.problem(f"the launcher of the agent ({self.launcher}) has ended: how the agent ends is not known")
+        self.changed()
+
+    def missed(self, seen: process_table.Stat, by: str) -> None:
+        """A process of the agent stood in the process table, and was gone before it could be held."""
+        if self._pressed_s is not None and self._missed < MISSED_AT_MOST:
+            self._missed += 1
+            self.journal.add("process-table", "missed", str(seen.identity), comm=seen.comm, by=by)
+
     def found(self, held: Held, seen: process_table.Stat, by: str) -> None:
         """A process of the agent was found; it is a member, under the name that the process table has for it."""
-        member = Member(held, seen.comm, self.roll.attempt_of_found(held.identity), is_found=True)
+        # Who was adopted descends from somebody of the agent, whom nobody may have seen; it was not started again.
+        newest = self.roll.newest_attempt() if by == ADOPTION else None
+        member = Member(held, seen.comm, newest or self.roll.attempt_of_found(held.identity), is_found=True)
         self._hold(member, by, found=True, pid=process_table.own_pid(held.identity.pid))
         self.changed()
 

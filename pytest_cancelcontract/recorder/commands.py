@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import signal
 import socket
@@ -39,6 +40,7 @@ class _Launcher:
     def __init__(self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.process = process
         self.follows: asyncio.Task[None] | None = None
+        self.leaves_until_s = math.inf
         self._reader = reader
         self._writer = writer
 
@@ -88,16 +90,15 @@ class _Launcher:
         if self.follows is not None:
             self.follows.cancel()
         self._writer.transport.abort()
-        # In a thread of the loop's own, which the loop waits for at its end: so it is reaped, also where everything ends.
-        asyncio.get_running_loop().run_in_executor(None, self._see_it_go)
+        self.leaves_until_s = time.monotonic() + LAUNCHER_LEAVES_WITHIN_S
 
-    def _see_it_go(self) -> None:
-        self.process.send_signal(signal.SIGCONT)  # an agent may have stopped its parent
-        try:
-            self.process.wait(LAUNCHER_LEAVES_WITHIN_S)
-        except subprocess.TimeoutExpired:
+    def has_gone(self) -> bool:
+        """Whether it is dead and reaped; where its agent has stopped it, or it stays for too long, this sees to it."""
+        if process_table.is_stopped_at(self.process.pid):
+            self.process.send_signal(signal.SIGCONT)
+        if time.monotonic() > self.leaves_until_s:
             self.process.kill()
-            self.process.wait()
+        return self.process.poll() is not None
 
 
 def _as_utf8(words: Iterable[str]) -> list[str]:
@@ -122,6 +123,7 @@ class Commands:
         self._outputs = 0
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._launchers: dict[int, _Launcher] = {}
+        self._tended: list[_Launcher] = []
 
     def start(self, watch: Watch, argv: list[str], cwd: str, env: dict[str, str], *, role: str, run: str) -> Command:
         """Start a command for a run of a drill, in a session of its own, with its output in a file of the drill's.
@@ -158,6 +160,7 @@ class Commands:
             below = await _Launcher.start(output)
         except OSError as error:
             raise _not_started(error.filename or argv[0], error.strerror or error) from error
+        self._tended.append(below)
         try:
             began_s = time.monotonic()
             pid = await below.launch(argv, cwd, _stamped(env, watch))
@@ -211,6 +214,16 @@ class Commands:
         if (below := self._launchers.pop(pid, None)) is not None:
             below.let_go()
 
+    def tend_launchers(self) -> None:
+        """Let those go on that their agents have stopped, and reap those that have left."""
+        self._tended = [below for below in self._tended if not below.has_gone()]
+
+    async def launchers_gone(self) -> None:
+        """Wait until all of them have left; they were let go."""
+        while self._tended:
+            self.tend_launchers()
+            await asyncio.sleep(0.002)
+
     def _exited(self, watch: Watch, command: Command) -> None:
         self._loop.remove_reader(command.held.pidfd)
         result = os.waitid(os.P_PIDFD, command.held.pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -225,8 +238,7 @@ class Commands:
             leader = watch.roll.members.get(command.held.identity)
             watch.exited(command, int(told["status"]), leader.died_s if leader is not None else None)
         elif not watch.is_finished:
-            watch.problem(f"the launcher of the agent, pid {below.process.pid}, has ended: how the agent ends is not known")
-            watch.changed()
+            watch.launcher_lost()
 
 
 def _stamped(env: dict[str, str], watch: Watch) -> dict[str, str]:

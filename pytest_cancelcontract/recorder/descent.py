@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pytest_cancelcontract.identity import Identity
 from pytest_cancelcontract.recorder import process_table, reaper
-from pytest_cancelcontract.recorder.agent_watch import AgentWatch
+from pytest_cancelcontract.recorder.agent_watch import ADOPTION, AgentWatch
 from pytest_cancelcontract.recorder.reaper import Held
 from pytest_cancelcontract.recorder.watch import Watch
 
@@ -77,6 +77,8 @@ def find_foreign(watch: AgentWatch, table: Table) -> None:
             held = _take_stamped(watch, identity) if by == ENVIRONMENT else Held.take(identity)
             if held is not None:
                 watch.found(held, table[identity.pid], by)
+            elif by != ENVIRONMENT and table[identity.pid].state not in "ZX":
+                watch.missed(table[identity.pid], by)
 
 
 def _foreign(watch: AgentWatch, table: Table) -> Iterator[tuple[Identity, str]]:
@@ -88,7 +90,7 @@ def _foreign(watch: AgentWatch, table: Table) -> Iterator[tuple[Identity, str]]:
     if launcher is not None and (seen := table.get(launcher.pid)) is not None and seen.identity == launcher:
         for stat in table.values():
             if stat.ppid == launcher.pid and stat.identity not in members and stat.identity not in commands:
-                yield stat.identity, "adoption"
+                yield stat.identity, ADOPTION
     for pid, stat in newer.items():
         if watch.roll.first_command is not None and stat.identity not in members and process_table.carries(pid, STAMP, watch.roll.stamp):
             yield stat.identity, ENVIRONMENT

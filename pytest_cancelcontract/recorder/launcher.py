@@ -112,6 +112,16 @@ def _reap_all_but(agent: int) -> int | None:
 
 def _children() -> Iterator[int]:
     """The pids of the children, dead or alive; none can be a stranger's while it is not waited for."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as file:
+            listed = b"".join(iter(lambda: file.read(1 << 16), b""))
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        yield from _children_by_parent()
+    else:
+        yield from map(int, listed.split())
+
+
+def _children_by_parent() -> Iterator[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:

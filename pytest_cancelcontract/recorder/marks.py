@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_cancelcontract.recorder.workspace import MARK, OWN_PREFIX, Entry
+from pytest_cancelcontract.recorder.workspace import MARK, OWN_PREFIX, Entry, opened
 
 READ_AT_MOST = 4 * 1024 * 1024
 """How much of a file is read, in bytes, from its end: marks are in what was added last."""
@@ -42,7 +41,7 @@ class Reading(NamedTuple):
 def read(path: str, entry: Entry, token: str) -> Reading | None:
     """Read the entry's contents; None where they cannot be had, or the path is another file's by now."""
     try:
-        with _opened(path) as descriptor:
+        with opened(path) as descriptor:
             status = os.fstat(descriptor)
             if (status.st_dev, status.st_ino) != entry.key:
                 return None
@@ -52,16 +51,6 @@ def read(path: str, entry: Entry, token: str) -> Reading | None:
         return None
     lines, at_bytes = _marked(content, begins, token)
     return Reading(hashlib.sha256(content).hexdigest(), lines, at_bytes, begins == 0)
-
-
-@contextlib.contextmanager
-def _opened(path: str | Path) -> Iterator[int]:
-    # What was a file may be a FIFO by now, and opening that would wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _content(descriptor: int, begins: int) -> bytes:
@@ -91,11 +80,9 @@ def count(folder: Path, token: str) -> int:
     wanted = MARK + token.encode() + b" "
     found = [0]
     for path in folder.glob(f"{OWN_PREFIX}*.log"):
-        with contextlib.suppress(OSError), _opened(path) as descriptor:
-            status = os.fstat(descriptor)
-            if stat.S_ISREG(status.st_mode):
-                content = _content(descriptor, max(0, status.st_size - READ_AT_MOST))
-                found.append(sum(line.startswith(wanted) for line in content.splitlines()))
+        with contextlib.suppress(OSError), opened(str(path)) as descriptor:
+            content = _content(descriptor, max(0, os.fstat(descriptor).st_size - READ_AT_MOST))
+            found.append(sum(line.startswith(wanted) for line in content.splitlines()))
     return max(found)
 
 

@@ -74,6 +74,8 @@ def parse_stat(text: str) -> Stat:
     """Read the text of a ``/proc/PID/stat`` file; the command's name may hold spaces and parentheses."""
     pid, _, rest = text.partition(" (")
     comm, _, fields = rest.rpartition(") ")
+    if not comm.isprintable():  # it may be anything, a new line or a terminal's command included
+        comm = comm.encode("unicode_escape").decode("ascii")
     words = fields.split()
     return Stat(Identity(int(pid), int(words[19])), comm, words[0], int(words[1]), int(words[2]), int(words[3]), int(words[6]))
 
@@ -227,6 +229,12 @@ def is_stopped(identity: Identity) -> bool:
         return False
     living = _living_threads(identity.pid)
     return bool(living) and all(thread.state in "Tt" for thread in living)
+
+
+def is_stopped_at(pid: int) -> bool:
+    """Whether the process of that pid is stopped, as far as its main thread tells."""
+    stat = read_stat(pid)
+    return stat is not None and stat.state in "Tt"
 
 
 def pending_notices(pid: int) -> frozenset[str]:

@@ -440,6 +440,7 @@ class Recorder:
                 for watch in watches:
                     watch.see_stopped(table)
                     watch.sample_starvation()
+            self._commands.tend_launchers()
             every_s, share = (AGENT_SAMPLE_EVERY_S, AGENT_SAMPLE_SHARE) if agents else (SAMPLE_EVERY_S, SAMPLE_SHARE)
             pause_s = min(max(every_s, (time.thread_time() - began_s) / share), SAMPLE_AT_LEAST_EVERY_S)
 
@@ -503,6 +504,7 @@ class Recorder:
             self._hosts.stop()
         unfinished = [watch for watch in self._watches.values() if not watch.is_finished]
         await asyncio.gather(*(self._end(watch, "pytest has ended") for watch in unfinished), return_exceptions=True)
+        await self._commands.launchers_gone()
         if is_orphaned:
             self._hosts.kill()
 

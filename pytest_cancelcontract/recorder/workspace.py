@@ -6,6 +6,7 @@ Change times (``ctime``) are compared with the stamp's and never with a clock: p
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import stat
@@ -17,6 +18,8 @@ from typing import NamedTuple
 
 OWN_PREFIX = "uncooperative-"
 MARK = b"uncooperative "
+LINE_AT_MOST = 4096
+"""How long a marked line may be, in bytes."""
 
 
 class Entry(NamedTuple):
@@ -143,6 +146,22 @@ def _look_beside(folder: str, watches: Callable[[str], bool], entries: dict[str,
         pass
 
 
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[int]:
+    """A regular file of a workspace, open for reading.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file: opening a FIFO would wait for a writer, and reading a device might not end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def remove_logs(folder: str, tokens: Collection[str]) -> None:
     """Remove the files of runs that are over, told by their name and by a mark of theirs in every line, at the top of a folder.
 
@@ -155,8 +174,8 @@ def remove_logs(folder: str, tokens: Collection[str]) -> None:
     for name in names:
         path = os.path.join(folder, name)
         try:
-            with open(path, "rb") as file:
-                is_ours = all(_token_of(line) in tokens for line in file)
+            with opened(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
+                is_ours = all(_token_of(line) in tokens for line in iter(lambda: file.readline(LINE_AT_MOST), b""))
             if is_ours:
                 os.unlink(path)
         except OSError:

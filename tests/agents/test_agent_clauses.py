@@ -95,6 +95,7 @@ def asks(at_s: float, id: str = "r2", **data: Any) -> list[Observation]:
 
 
 CLEAN = agent(tool=0.04)
+LOST = saw("process-table", "launcher-lost", 0.5, "4700:1000")
 ROWS: dict[str, tuple[Row, ...]] = {
     "no-survivors": (
         Row("an agent and a tool that die are kept", CLEAN, KEPT),
@@ -112,6 +113,21 @@ ROWS: dict[str, tuple[Row, ...]] = {
             "a child that comes and goes before the press disturbs nothing",
             agent(found(-1.2, "git", "4730:1006"), died(-1.1, subject="4730:1006"), tool=0.04),
             KEPT,
+        ),
+        Row(
+            "one that stood in the table behind the deadline and was never held leaves it open",
+            agent(saw("process-table", "missed", 3.2, "4731:1007", comm="hop", by="adoption"), tool=0.04),
+            INCONCLUSIVE,
+            says=["pid 4731 (hop, known by adoption) was there +3.2 s"],
+            spoilt=True,
+        ),
+        Row(
+            "one that was missed within the grace disturbs nothing",
+            agent(saw("process-table", "missed", 1.0, "4731:1007", comm="hop", by="adoption"), tool=0.04),
+            KEPT,
+        ),
+        Row(
+            "without its launcher nothing is known", agent(LOST, tool=0.04), INCONCLUSIVE, says=["adopts the agent's orphans"], spoilt=True
         ),
         Row("an allowed helper that lives on is kept", agent(), KEPT, header={"allowed": {"agent-tool": "it may"}}),
         Row("a helper of another name is broken", agent(), BROKEN, header={"allowed": {"sh": "it may"}}),
@@ -162,6 +178,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "outcome-reported": (
         Row("an exit is kept", CLEAN, KEPT),
         Row("an agent that does not end is broken", agent(exits=None, tool=0.04), BROKEN),
+        Row("one whose launcher is lost may have ended", agent(LOST, exits=None, tool=0.04), INCONCLUSIVE, spoilt=True),
     ),
 }
 CELLS = [pytest.param(clause, one, id=f"{clause}: {one.id}") for clause, rows in ROWS.items() for one in rows]

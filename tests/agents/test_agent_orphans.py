@@ -219,18 +219,26 @@ def test_a_launcher_that_is_killed_is_told_and_its_agent_is_ended(recorder: Reco
     assert [one["subject"] for one in recorder.finish(drill, "over")] == [str(identity)]
 
 
-@pytest.mark.parametrize("ends", ["finish", "close", "kill"])
-def test_an_agent_that_stops_its_parent_holds_nobody_up(recorder: Recorder, begin: Begin, ends: str) -> None:
-    drill, pid = begin("sh", "-c", "trap '' TERM; kill -STOP $PPID; sleep 60; :")
+@pytest.mark.parametrize("ends", ["finish", "close"])
+def test_an_agent_that_stops_its_parent_again_and_again_holds_nobody_up(recorder: Recorder, begin: Begin, ends: str) -> None:
+    drill, pid = begin("sh", "-c", "trap '' TERM; while kill -STOP $PPID; do sleep 0.01; done")
     launcher = stat_of(pid).ppid
     until(lambda: stat_of(launcher).state == "T", "it was not stopped")
     with watched(launcher, pid) as living:
         if ends == "finish":
             recorder.finish(drill, "over")
-        elif ends == "close":
-            recorder.close()
         else:
-            os.kill(recorder.pid, signal.SIGKILL)
+            recorder.close()
+        until(lambda: not living(), f"left behind: {living()}")
+
+
+def test_a_launcher_that_is_stopped_goes_on_when_the_recorder_is_killed(recorder: Recorder, begin: Begin) -> None:
+    _, pid = begin("sh", "-c", "sleep 0.5; kill -STOP $PPID; sleep 60")
+    launcher = stat_of(pid).ppid
+    os.kill(recorder.pid, signal.SIGSTOP)  # so that it does not see to it before
+    until(lambda: stat_of(launcher).state == "T", "it was not stopped")
+    with watched(launcher, pid) as living:
+        os.kill(recorder.pid, signal.SIGKILL)
         until(lambda: not living(), f"left behind: {living()}")
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pytest_cancelcontract.recorder import marks
-from pytest_cancelcontract.recorder.workspace import MARK, OWN_PREFIX
+from pytest_cancelcontract.recorder.workspace import MARK, OWN_PREFIX, remove_logs
 
 LINE = MARK + b"t0ken a-1 4711 1 5.5\n"
 
@@ -24,7 +24,11 @@ def test_what_bears_the_name_and_is_no_file_is_not_read(tmp_path: Path) -> None:
     (tmp_path / f"{OWN_PREFIX}zero.log").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / f"{OWN_PREFIX}fifo.log")
     (tmp_path / f"{OWN_PREFIX}folder.log").mkdir()
+    (tmp_path / f"{OWN_PREFIX}loop.log").symlink_to(tmp_path / f"{OWN_PREFIX}loop.log")
+    before = sorted(tmp_path.iterdir())
     assert marks.count(tmp_path, "t0ken") == 0
+    remove_logs(str(tmp_path), ["t0ken"])
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_of_a_large_file_the_end_is_read(tmp_path: Path) -> None:
@@ -33,3 +37,5 @@ def test_of_a_large_file_the_end_is_read(tmp_path: Path) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b"\n" + LINE * 4)
     assert marks.count(tmp_path, "t0ken") == 4
+    remove_logs(str(tmp_path), ["t0ken"])
+    assert [path.name for path in tmp_path.iterdir()] == [f"{OWN_PREFIX}large.log"], "it is not the run's alone"

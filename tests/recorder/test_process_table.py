@@ -30,6 +30,11 @@ def until_readable(pidfd: int) -> None:
     assert select.select([pidfd], [], [], 10)[0], "the process did not die within 10 s"
 
 
+def test_a_command_name_with_a_new_line_or_a_terminals_command_is_told_in_plain_letters() -> None:
+    name = "x\n::error::\x1b[2J"
+    assert process_table.parse_stat(f"7 ({name}) S 1 6 5 0 -1 4194564 " + "0 " * 12 + "99 " + "0 " * 20).comm == r"x\n::error::\x1b[2J"
+
+
 def test_a_command_name_with_spaces_and_parentheses_is_read_whole() -> None:
     stat = process_table.parse_stat("7 (a ) b (c) S 1 6 5 0 -1 4194564 " + "0 " * 12 + "99 " + "0 " * 20)
     assert (stat.comm, stat.state, stat.ppid, stat.pgid, stat.sid, stat.identity, stat.is_exiting) == (
