@@ -219,7 +219,10 @@ class Commands:
         self._tended = [below for below in self._tended if not below.has_gone()]
 
     async def launchers_gone(self) -> None:
-        """Wait until all of them have left; they were let go."""
+        """Let go whom nobody has let go, and wait until all of them have left."""
+        for below in self._tended:
+            if below.leaves_until_s == math.inf:
+                below.let_go()
         while self._tended:
             self.tend_launchers()
             await asyncio.sleep(0.002)
