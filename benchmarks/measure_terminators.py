@@ -78,6 +78,8 @@ FAULTS: Mapping[str, str] = {
     "cancel-idempotent": "twice",
     "cancel-any-time": "any time",
     "bystander-unharmed": "bystander",
+    "spend-stops": "spends on",
+    "requests-closed": "requests",
 }
 """A word for each MUST clause, so that a cell stays short; the result explains them."""
 
