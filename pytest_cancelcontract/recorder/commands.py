@@ -38,6 +38,9 @@ class _Launcher:
     """An agent's launcher: who waits for the agent, and ends with all that is below it once it is let go."""
 
     def __init__(self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        identity = process_table.identity_of(process.pid)
+        assert identity is not None  # it is a child that nobody has waited for
+        self.identity = identity
         self.process = process
         self.follows: asyncio.Task[None] | None = None
         self.leaves_until_s = math.inf
@@ -94,7 +97,7 @@ class _Launcher:
 
     def has_gone(self) -> bool:
         """Whether it is dead and reaped; where its agent has stopped it, or it stays for too long, this sees to it."""
-        if process_table.is_stopped_at(self.process.pid):
+        if process_table.is_stopped(self.identity):
             self.process.send_signal(signal.SIGCONT)
         if time.monotonic() > self.leaves_until_s:
             self.process.kill()
@@ -166,7 +169,7 @@ class Commands:
             pid = await below.launch(argv, cwd, _stamped(env, watch))
             _refuse_if_over(watch, argv)
             held = _hold(pid, argv)
-            watch.launcher = process_table.identity_of(below.process.pid)
+            watch.launcher = below.identity
             command = watch.spawned(held, output, argv, role=role, run=run)
         except BaseException:
             below.let_go()

@@ -231,12 +231,6 @@ def is_stopped(identity: Identity) -> bool:
     return bool(living) and all(thread.state in "Tt" for thread in living)
 
 
-def is_stopped_at(pid: int) -> bool:
-    """Whether the process of that pid is stopped, as far as its main thread tells."""
-    stat = read_stat(pid)
-    return stat is not None and stat.state in "Tt"
-
-
 def pending_notices(pid: int) -> frozenset[str]:
     """Which of the notice signals wait for the process as a whole, by name; none where it is gone."""
     pending = _pending(pid) or 0
