@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pytest_cancelcontract.adapters.driver import Answer, Returned
+from pytest_cancelcontract.escapes import escaped
 from pytest_cancelcontract.outcome_watch import OutcomeWatch
 from pytest_cancelcontract.recorder.client import Awaited, OpenDrill, Recorder, RecorderFailed
 from pytest_cancelcontract.recorder.plan import Plan
@@ -521,8 +522,4 @@ def read_tail(path: Path) -> str:
             text = file.read().decode("utf-8", "backslashreplace")
     except OSError:
         return ""
-    return "".join(letter if letter in "\n\t" or letter.isprintable() else _escaped(letter) for letter in text).strip("\n")
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
+    return escaped(text, keep="\n\t").strip("\n")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pytest_cancelcontract.escapes import escaped
 from pytest_cancelcontract.identity import Identity
 from uncooperative_runner.notices import SIGNALS
 
@@ -74,10 +75,9 @@ def parse_stat(text: str) -> Stat:
     """Read the text of a ``/proc/PID/stat`` file; the command's name may hold spaces and parentheses."""
     pid, _, rest = text.partition(" (")
     comm, _, fields = rest.rpartition(") ")
-    if not comm.isprintable():  # it may be anything, a new line or a terminal's command included
-        comm = comm.encode("unicode_escape").decode("ascii")
     words = fields.split()
-    return Stat(Identity(int(pid), int(words[19])), comm, words[0], int(words[1]), int(words[2]), int(words[3]), int(words[6]))
+    # A name may be anything, a new line or a terminal's command included.
+    return Stat(Identity(int(pid), int(words[19])), escaped(comm), words[0], int(words[1]), int(words[2]), int(words[3]), int(words[6]))
 
 
 def read_stat(pid: int) -> Stat | None:

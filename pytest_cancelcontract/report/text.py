@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_cancelcontract.escapes import escaped
 from pytest_cancelcontract.finding import Check, Level, Verdict
 from pytest_cancelcontract.history import History
 from pytest_cancelcontract.report.timeline import timeline
@@ -88,12 +89,12 @@ def progress_line(scenario: str, waits_for: str, at_most_s: float) -> str:
 
 def plain(text: str) -> str:
     """The text with everything that could move a terminal's cursor written out."""
-    return "".join(char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text)
+    return escaped(text, keep="\n\t")
 
 
 def flat(text: str) -> str:
     """The text on one line: its line ends are written out, too. A wrapper's command may have some."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return escaped(text)
 
 
 def _should(check: Check) -> str:
