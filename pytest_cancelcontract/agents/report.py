@@ -68,11 +68,13 @@ def _around(history: History) -> Iterator[str]:
     """What lies in its home, its folder for temporary files, and its workspace."""
     seen = history.last("workspace", "lies-around")
     for place, found in (seen.data.get("places") or {} if seen is not None else {}).items():
-        if found["files"] or found["sockets"]:
+        if any(found.get(label) for label in ("files", "sockets", "mounts")):
             yield f"{place}: {_found(found)}"
 
 
 def _found(found: Mapping[str, Any]) -> str:
-    parts = [f"{found['files']} files, in {', '.join(found['names'])}"]
+    parts = [f"{found['files']} files, in {', '.join(found['names'])}"] if found["files"] else []
     parts += [f"{label}: {words.several(found[label], ', ')}" for label in ("sockets", "locks") if found[label]]
+    if mounts := found.get("mounts"):
+        parts.append(f"mounted, so that this folder cannot be removed: {words.several(mounts, ', ')}")
     return "; ".join(parts)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_cancelcontract.recorder import mounts
 from uncooperative_runner.spend import PROVIDER
 
 PASSED = frozenset(
@@ -50,7 +51,7 @@ class Surroundings:
         return {**kept, "CI": "1", **loopback, **own, **places}
 
     def left(self) -> dict[str, Any]:
-        """What lies around now, by place: how many files there are, the first names at its top, the sockets and the lock files."""
+        """What lies around now, by place: how many files there are, the first names at its top, and the sockets, lock files and mounts."""
         places = {"home": self.home, "temporary": self.temporary, "workspace": self.workspace}
         return {name: _left(place) for name, place in places.items()}
 
@@ -61,18 +62,22 @@ def is_passed(name: str) -> bool:
 
 
 def _left(place: Path) -> dict[str, Any]:
-    found = list(_walk(place))
+    place = place.resolve()
+    mounted = mounts.at_or_below(place)
+    found = list(_walk(place, mounted))
     return {
         "files": sum(stat.S_ISREG(mode) for _, mode in found),
         "names": sorted({path.relative_to(place).parts[0] for path, _ in found})[:NAMES_AT_MOST],
         "sockets": [str(path.relative_to(place)) for path, mode in found if stat.S_ISSOCK(mode)][:NAMES_AT_MOST],
         "locks": [str(path.relative_to(place)) for path, mode in found if path.name.endswith((".lock", ".pid"))][:NAMES_AT_MOST],
+        "mounts": mounted[:NAMES_AT_MOST],
     }
 
 
-def _walk(place: Path) -> Iterator[tuple[Path, int]]:
-    """Everything below a folder with its mode; what vanishes meanwhile is left out, and no link is followed."""
+def _walk(place: Path, mounted: Collection[str]) -> Iterator[tuple[Path, int]]:
+    """Everything below a folder with its mode; what vanishes meanwhile is left out, and no link and no mount is entered."""
     for folder, folders, files in os.walk(place):
+        folders[:] = [name for name in folders if str(Path(folder, name)) not in mounted]
         for name in (*folders, *files):
             path = Path(folder, name)
             try:

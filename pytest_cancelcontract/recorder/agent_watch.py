@@ -49,7 +49,7 @@ class AgentWatch(Watch):
         self.spending.heard = self.changed  # what it asks for is what a trial waits for
         place = self.folder / "workspace"
         status = place.stat()
-        where = {"cwd": str(place), "cwd_dev": status.st_dev, "cwd_ino": status.st_ino, "uid": os.getuid()}
+        where: dict[str, Any] = {"cwd": str(place), "cwd_dev": status.st_dev, "cwd_ino": status.st_ino, "uid": os.getuid()}
         if trouble := self.workspace.open(where):
             self.problem(trouble)
         held = Held.take(command.held.identity)
@@ -74,7 +74,7 @@ class AgentWatch(Watch):
         # Who was adopted descends from somebody of the agent, whom nobody may have seen; it was not started again.
         newest = self.roll.newest_attempt() if by == ADOPTION else None
         member = Member(held, seen.comm, newest or self.roll.attempt_of_found(held.identity), is_found=True)
-        self._hold(member, by, found=True, pid=process_table.own_pid(held.identity.pid))
+        self._hold(member, by, seen, found=True, pid=process_table.own_pid(held.identity.pid))
         self.changed()
 
     def see_names(self, table: Mapping[int, process_table.Stat]) -> None:

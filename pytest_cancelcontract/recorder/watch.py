@@ -507,9 +507,10 @@ class Watch:
 
     # --- Members ------------------------------------------------------------------------------------------------------
 
-    def _hold(self, member: Member, by: str, **told: Any) -> None:
+    def _hold(self, member: Member, by: str, once: process_table.Stat | None = None, **told: Any) -> None:
+        """``once`` is how it stood when it was found: it may be gone by now."""
         seen = self._sight(member)
-        stat = process_table.read_stat(member.held.identity.pid)
+        stat = process_table.read_stat(member.held.identity.pid) or once
         # A command that became the runner (exec) was started by the recorder, which is nobody's wrapper.
         is_command = any(command.held.identity == member.held.identity for command in self.roll.commands)
         self.journal.add(
@@ -519,10 +520,7 @@ class Watch:
             role=member.role,
             attempt=member.attempt.id,
             run=member.attempt.run,
-            ppid=seen.ppid,
-            parent=seen.parent,
-            pgid=seen.pgid,
-            sid=seen.sid,
+            **_standing(seen, once),
             comm=stat.comm if stat else "",
             by=by,
             is_command=is_command,
@@ -675,6 +673,13 @@ class Watch:
             task.cancel()
         self.journal.close()
         self.changed()
+
+
+def _standing(seen: process_table.Sight, once: process_table.Stat | None) -> dict[str, Any]:
+    """A process's parent, group and session; of one that is gone as it stood once, and nothing where that is not known."""
+    if seen.ppid or seen.sid:
+        return {"ppid": seen.ppid, "parent": seen.parent, "pgid": seen.pgid, "sid": seen.sid}
+    return {} if once is None else {"ppid": once.ppid, "pgid": once.pgid, "sid": once.sid}
 
 
 def _said_at_s(message: Mapping[str, Any]) -> float:

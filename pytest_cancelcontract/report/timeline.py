@@ -255,8 +255,11 @@ def _limits(history: History, roles: dict[str, str]) -> Iterator[_Moment]:
         return
     looks = [look for look in history.of("process-table", "look") if look.data.get("moment") == "deadline"]
     alive = _alive(looks[-1], roles, _fleeting(history)) if looks else None
-    words = "" if alive is None else f"; alive: {', '.join(alive)}" if alive else "; nothing is alive"
-    yield _Moment(deadline_s, f"the deadline{words}", is_vital=True)
+    # What comes and goes within milliseconds may be between two of its processes while a look is taken.
+    came = any(one.at_s > deadline_s for one in history.of("process-table", "held", "found", "missed"))
+    none = "this look finds nothing alive" if came else "nothing is alive"
+    words = f"alive: {', '.join(alive)}" if alive else none
+    yield _Moment(deadline_s, "the deadline" if alive is None else f"the deadline; {words}", is_vital=True)
 
 
 def _alive(look: Observation, roles: dict[str, str], fleeting: frozenset[str]) -> list[str]:

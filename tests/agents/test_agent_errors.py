@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +88,7 @@ def test_an_agent_has_folders_of_its_own(tmp_path: Path) -> None:
     assert "XDG_CONFIG_HOME" not in environment and environment["PATH"] == "/bin" and environment["OWN"] == "1"
     assert (made.home / ".agent" / "settings.json").read_text() == "{}"
     left = made.left()
-    assert left["home"] == {"files": 1, "names": [".agent"], "sockets": [], "locks": []}
+    assert left["home"] == {"files": 1, "names": [".agent"], "sockets": [], "locks": [], "mounts": []}
     assert left["workspace"]["files"] == 0
 
 
@@ -97,6 +99,33 @@ def test_an_agent_that_never_asked_is_said_to_have_asked_nothing(tries: Try) -> 
     assert told["spend-stops"] == told["requests-closed"] == "the provider was never asked anything"
     assert any("never asked the provider" in line for line in lines(result))
     assert any(line.endswith("of your environment also TMUX") for line in lines(result))
+
+
+MOUNTED = """
+import os, sys
+from pathlib import Path
+from pytest_cancelcontract.agents.report import _found
+from pytest_cancelcontract.agents.surroundings import Surroundings
+folder = Path(sys.argv[1])
+left = Surroundings(folder, folder, folder).left()["workspace"]
+assert left["mounts"] == [str(folder / "inner")] and left["files"] == 1, left
+print(_found(left))
+"""
+
+
+def test_what_an_agent_leaves_mounted_is_named_and_not_entered(tmp_path: Path) -> None:
+    namespace = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--map-root-user", "--mount")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "own.txt").touch()
+    mount = 'mount -t tmpfs none "$1/inner"'
+    if not shutil.which("unshare") or subprocess.run([*namespace, "sh", "-c", mount, "sh", tmp_path], capture_output=True).returncode:
+        pytest.skip("no mount namespace is to be had here")
+    script = f'{mount} && touch "$1/inner/theirs" && exec "$PYTHON" -c "$CODE" "$1"'
+    environment = {**os.environ, "PYTHON": sys.executable, "CODE": MOUNTED}
+    ran = subprocess.run([*namespace, "sh", "-c", script, "sh", tmp_path], env=environment, capture_output=True, text=True)
+    assert ran.stdout == f"1 files, in own.txt; mounted, so that this folder cannot be removed: {tmp_path.resolve() / 'inner'}\n", (
+        ran.stderr
+    )
 
 
 def test_what_lies_around_is_in_the_history(tries: Try) -> None:

@@ -101,6 +101,21 @@ def test_the_timeline_tells_the_course_in_seconds_from_pressed() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [("missed", "this look finds nothing alive"), ("held", "this look finds nothing alive"), ("died", "nothing is alive")],
+)
+def test_a_look_between_two_short_lived_processes_is_no_proof_that_nothing_lives(later: str, words: str) -> None:
+    course = [
+        hello(LEADER, "leader"),
+        PRESSED,
+        Observation(100.3, "process-table", "died", LEADER),
+        Observation(109.0, "process-table", "look", "", {"moment": "deadline", "processes": []}),
+        Observation(109.4, "process-table", later, CHILD, {"role": "sh", "attempt": "a-1", "comm": "sh", "by": "descent"}),
+    ]
+    assert f"   +9.000 s  the deadline; {words}" in timeline(history(*course))
+
+
 def test_the_timeline_tells_of_a_second_press_and_of_the_death_of_the_adapters_host() -> None:
     course = [
         hello(LEADER, "leader"),
