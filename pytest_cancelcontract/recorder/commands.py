@@ -42,6 +42,7 @@ class _Launcher:
         assert identity is not None  # it is a child that nobody has waited for
         self.identity = identity
         self.process = process
+        self.agent = 0
         self.follows: asyncio.Task[None] | None = None
         self.leaves_until_s = math.inf
         self._reader = reader
@@ -67,7 +68,7 @@ class _Launcher:
         return cls(process, *await asyncio.open_unix_connection(sock=ours))
 
     async def launch(self, argv: list[str], cwd: str, env: dict[str, str]) -> int:
-        """Have it start the agent, and return the agent's pid.
+        """Have it start the agent, and return the agent's pid, which stays nobody else's until it is let go.
 
         Raises:
             SpawnError: the agent could not be started.
@@ -77,7 +78,8 @@ class _Launcher:
         told = await self.told() or {"error": f"its launcher, pid {self.process.pid}, has ended"}
         if "error" in told:
             raise _not_started(told.get("culprit") or argv[0], told["error"])
-        return int(told["pid"])
+        self.agent = int(told["pid"])
+        return self.agent
 
     async def told(self) -> dict[str, Any] | None:
         """What it says next; None where it is gone."""
@@ -90,6 +92,7 @@ class _Launcher:
 
     def let_go(self) -> None:
         """It reaps the agent, ends what is left, and goes."""
+        self.agent = 0
         if self.follows is not None:
             self.follows.cancel()
         self._writer.transport.abort()
@@ -125,8 +128,7 @@ class Commands:
         self._reaps = reaps
         self._outputs = 0
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._launchers: dict[int, _Launcher] = {}
-        self._tended: list[_Launcher] = []
+        self._launchers: list[_Launcher] = []
 
     def start(self, watch: Watch, argv: list[str], cwd: str, env: dict[str, str], *, role: str, run: str) -> Command:
         """Start a command for a run of a drill, in a session of its own, with its output in a file of the drill's.
@@ -163,7 +165,7 @@ class Commands:
             below = await _Launcher.start(output)
         except OSError as error:
             raise _not_started(error.filename or argv[0], error.strerror or error) from error
-        self._tended.append(below)
+        self._launchers.append(below)
         try:
             began_s = time.monotonic()
             pid = await below.launch(argv, cwd, _stamped(env, watch))
@@ -175,7 +177,6 @@ class Commands:
             below.let_go()
             raise
         command.began_s = began_s
-        self._launchers[pid] = below
         below.follows = self._loop.create_task(self._follow(watch, command, below))
         return command
 
@@ -214,19 +215,20 @@ class Commands:
         process = self._processes.pop(pid, None)
         if process is not None:
             process.poll()
-        if (below := self._launchers.pop(pid, None)) is not None:
-            below.let_go()
+        for below in self._launchers:
+            if below.agent == pid:
+                below.let_go()
 
     def tend_launchers(self) -> None:
         """Let those go on that their agents have stopped, and reap those that have left."""
-        self._tended = [below for below in self._tended if not below.has_gone()]
+        self._launchers = [below for below in self._launchers if not below.has_gone()]
 
     async def launchers_gone(self) -> None:
         """Let go whom nobody has let go, and wait until all of them have left."""
-        for below in self._tended:
+        for below in self._launchers:
             if below.leaves_until_s == math.inf:
                 below.let_go()
-        while self._tended:
+        while self._launchers:
             self.tend_launchers()
             await asyncio.sleep(0.002)
 

@@ -207,6 +207,13 @@ def sight(identity: Identity, role: str = "", attempt: str = "") -> Sight:
     )
 
 
+def standing(seen: Sight, once: Stat | None) -> dict[str, Any]:
+    """A process's parent, group and session; of one that is gone as it stood once, and nothing where that is not known."""
+    if seen.ppid or seen.sid:
+        return {"ppid": seen.ppid, "parent": seen.parent, "pgid": seen.pgid, "sid": seen.sid}
+    return {} if once is None else {"ppid": once.ppid, "pgid": once.pgid, "sid": once.sid}
+
+
 def _living_threads(pid: int) -> list[Stat]:
     living = []
     try:

@@ -520,7 +520,7 @@ class Watch:
             role=member.role,
             attempt=member.attempt.id,
             run=member.attempt.run,
-            **_standing(seen, once),
+            **process_table.standing(seen, once),
             comm=stat.comm if stat else "",
             by=by,
             is_command=is_command,
@@ -673,13 +673,6 @@ class Watch:
             task.cancel()
         self.journal.close()
         self.changed()
-
-
-def _standing(seen: process_table.Sight, once: process_table.Stat | None) -> dict[str, Any]:
-    """A process's parent, group and session; of one that is gone as it stood once, and nothing where that is not known."""
-    if seen.ppid or seen.sid:
-        return {"ppid": seen.ppid, "parent": seen.parent, "pgid": seen.pgid, "sid": seen.sid}
-    return {} if once is None else {"ppid": once.ppid, "pgid": once.pgid, "sid": once.sid}
 
 
 def _said_at_s(message: Mapping[str, Any]) -> float:

@@ -35,6 +35,21 @@ def test_a_command_name_with_a_new_line_or_a_terminals_command_is_told_in_plain_
     assert process_table.parse_stat(f"7 ({name}) S 1 6 5 0 -1 4194564 " + "0 " * 12 + "99 " + "0 " * 20).comm == r"x\n::error::\x1b[2J"
 
 
+def test_a_process_that_is_gone_stands_where_it_stood_once_and_not_below_the_kernel() -> None:
+    once = process_table.parse_stat("7 (sh) S 5 6 4 0 -1 4194564 " + "0 " * 12 + "99 " + "0 " * 20)
+    gone = process_table.sight(Identity(1, 1))
+    assert gone.state == "gone"
+    assert process_table.standing(gone, once) == {"ppid": 5, "pgid": 6, "sid": 4}
+    assert process_table.standing(gone, None) == {}
+    here = process_table.sight(identity(os.getpid()))
+    assert process_table.standing(here, once) == {
+        "ppid": os.getppid(),
+        "parent": str(identity(os.getppid())),
+        "pgid": os.getpgid(0),
+        "sid": os.getsid(0),
+    }
+
+
 def test_a_command_name_with_spaces_and_parentheses_is_read_whole() -> None:
     stat = process_table.parse_stat("7 (a ) b (c) S 1 6 5 0 -1 4194564 " + "0 " * 12 + "99 " + "0 " * 20)
     assert (stat.comm, stat.state, stat.ppid, stat.pgid, stat.sid, stat.identity, stat.is_exiting) == (
