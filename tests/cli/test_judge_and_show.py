@@ -46,25 +46,27 @@ def test_every_history_of_a_run_gives_the_findings_that_the_run_gave(
     """Byte by byte, whoever judges: the run itself, the command, and the command again in other surroundings."""
     fast = [word.replace("cancel-", "") for word in FAST]
     scenarios = [f"--scenario={one}" for one in ("polite", "deaf-child", "cancel-after-end", "second-run")]
-    judged = 0
+    drills = []
     for name, words in (("kept", kept), ("broken", broken)):
         command("run", *fast, *scenarios, f"--report={name}.json", "--", *words)
-        for drill in json.loads((pytester.path / f"{name}.json").read_text())["drills"]:
-            first = again(drill["history"], pytester.path)
-            assert first == again(drill["history"], Path("/"), TZ="Asia/Tokyo", LC_ALL="C", PYTHONHASHSEED="7")
-            (found,) = json.loads(first)["drills"]
-            if drill["attempts"] == 1:
-                # A second attempt keeps what the first one proved, and that is in another file.
-                judged += 1
-                assert {name: found[name] for name in ("scenario", "verdict", "measured", "checks", "terms") if name in found} == {
-                    name: drill[name] for name in ("scenario", "verdict", "measured", "checks", "terms") if name in drill
-                }
+        drills += json.loads((pytester.path / f"{name}.json").read_text())["drills"]
+    histories = [drill["history"] for drill in drills]
+    first = again(histories, pytester.path)
+    assert first == again(histories, Path("/"), TZ="Asia/Tokyo", LC_ALL="C", PYTHONHASHSEED="7")
+    judged = 0
+    for drill, found in zip(drills, json.loads(first)["drills"], strict=True):
+        if drill["attempts"] == 1:
+            # A second attempt keeps what the first one proved, and that is in another file.
+            judged += 1
+            assert {name: found[name] for name in ("scenario", "verdict", "measured", "checks", "terms") if name in found} == {
+                name: drill[name] for name in ("scenario", "verdict", "measured", "checks", "terms") if name in drill
+            }
     assert judged >= 6
 
 
-def again(history: str, folder: Path, **environment: str) -> bytes:
-    """What ``judge --format json`` prints of a history."""
-    words = [sys.executable, "-m", "pytest_cancelcontract.cli", "judge", "--format=json", history]
+def again(histories: list[str], folder: Path, **environment: str) -> bytes:
+    """What ``judge --format json`` prints of histories."""
+    words = [sys.executable, "-m", "pytest_cancelcontract.cli", "judge", "--format=json", *histories]
     return subprocess.run(words, cwd=folder, env={**os.environ, **environment}, stdout=subprocess.PIPE, timeout=50).stdout
 
 
@@ -73,7 +75,7 @@ def test_the_findings_of_a_run_can_be_compared_with_it(pytester: pytest.Pytester
     fast = [word.replace("cancel-", "") for word in FAST]
     command("run", *fast, "--scenario=polite", "--report=run.json", "--", *kept)
     (drill,) = json.loads((pytester.path / "run.json").read_text())["drills"]
-    (pytester.path / "again.json").write_bytes(again(drill["history"], pytester.path))
+    (pytester.path / "again.json").write_bytes(again([drill["history"]], pytester.path))
     result = command("compare", "run.json", "again.json", "--limit=verdict", "--limit=gone:0s")
     assert result.ret == 0
     assert "->" not in result.stdout.str()

@@ -463,7 +463,7 @@ def test_the_key_shows_the_marks_that_it_names(still_page: Page) -> None:
         assert box is not None and box["width"] > 4
 
 
-@pytest.mark.parametrize("width", [1000, 1280, 1440, 1920])
+@pytest.mark.parametrize("width", [1000, *(pytest.param(one, marks=pytest.mark.slow) for one in (1280, 1440)), 1920])
 def test_a_wide_screen_is_used_and_everything_stands_at_its_time_all_the_same(open_page: OPEN, width: int) -> None:
     page = open_page(viewport={"width": width, "height": 900})
     for number, path in enumerate(RECORDED, 1):

@@ -309,7 +309,7 @@ def _pressed_and_over(path: Path) -> tuple[float, float]:
     return next(one["at_s"] for one in seen if one["kind"] == "pressed"), seen[-1]["at_s"]
 
 
-@pytest.mark.parametrize("where", ["CI", "NOWHERE"])
+@pytest.mark.parametrize("where", [pytest.param("CI", marks=pytest.mark.slow), "NOWHERE"])
 def test_pytests_last_lines_name_all_that_is_broken_and_show_no_evidence_again(
     team: Any, run: Run, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -331,6 +331,7 @@ def test_pytests_last_lines_name_all_that_is_broken_and_show_no_evidence_again(
     assert "deaf-child:no-survivors" in last[2]
 
 
+@pytest.mark.slow
 def test_a_path_that_is_not_utf_8_crosses_xdist(team: Any, run: Run, pytester: pytest.Pytester, broken: list[str]) -> None:
     """A worker that cannot send a result is an internal error, and the run could end as a success."""
     folder = pytester.path / os.fsdecode(b"caf\xe9")

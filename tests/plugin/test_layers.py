@@ -119,6 +119,7 @@ class Idle:
 """Its wrapper has a limit of its own, and what shall disrupt that does nothing."""
 
 
+@pytest.mark.slow
 def test_a_limit_in_a_wrapper_above_a_shell_is_not_kept(run: Run, words: Callable[..., str]) -> None:
     """Not the shell alone is killed, and with several it is not told which one had the limit."""
     command = words("without.py 0.3", wrapper="{time_limit}").replace("{runner}", "sh -c '\"$@\"; exit' sh {runner}")
@@ -138,6 +139,7 @@ def test_a_platform_that_ends_what_a_wrapper_above_a_shell_leaves_is_kept(run: R
     _drill(run, command, "wrapper-killed", "wrapper-frozen").assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_a_disrupt_that_disrupts_nobody_shows_nothing(run: Run, words: Callable[..., str], pytester: pytest.Pytester) -> None:
     assert words()  # the programs are there
     (pytester.path / "idle.py").write_text(IDLE % (pytester.path / "above.py", pytester.path / "wrapper.py"))

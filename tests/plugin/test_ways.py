@@ -294,7 +294,11 @@ def test_a_broken_contract_stays_broken_where_tests_are_run_again(team: Any, run
 
 @pytest.mark.parametrize(
     ("words", "to_group"),
-    [((), False), pytest.param((), True, marks=pytest.mark.slow), (("-n2",), False), pytest.param(("-n2",), True, marks=pytest.mark.slow)],
+    [
+        ((), False),
+        pytest.param((), True, marks=pytest.mark.slow),
+        *(pytest.param(("-n2",), to_group, marks=pytest.mark.slow) for to_group in (False, True)),
+    ],
     ids=["pytest", "terminal", "-n2", "-n2 terminal"],
 )
 def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing(team: Any, kept: list[str], words: tuple[str, ...], to_group: bool) -> None:

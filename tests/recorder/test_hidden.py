@@ -273,7 +273,15 @@ def test_a_hidden_runner_ends_with_its_recorder(open_drill: Open, place: Place, 
     until(lambda: drill.living() == {}, "its end", ENDS_WITH_RECORDER_S)
 
 
-@pytest.mark.parametrize("habit", ["frozen", "main-thread-gone", "respawner", "slow-child", "launcher", "chatty"])
+@pytest.mark.parametrize(
+    "habit",
+    [
+        "frozen",
+        "main-thread-gone",
+        "respawner",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("slow-child", "launcher", "chatty")),
+    ],
+)
 def test_a_runner_of_any_habit_ends_with_its_recorder(open_drill: Open, habit: str) -> None:
     drill = open_drill(habit)
     drill.start()

@@ -118,6 +118,7 @@ def test_a_change_that_mends_what_the_baseline_accepts_turns_its_entries_red(tea
     assert seen.annotations == [("cancel-baseline.toml", line) for line in lines]
 
 
+@pytest.mark.slow
 def test_the_change_that_mends_it_and_takes_the_entries_out_is_green(team: Path, gate: Callable[[], Gate]) -> None:
     shutil.copy(SUBREAPER, team / "wrap.py")
     (team / "cancel-baseline.toml").write_text("")

@@ -185,6 +185,7 @@ def _spends_on(history: History, handover_s: float, late_tokens: int, observed: 
     assert 0 < int(said[1]) <= late_tokens and 1 < int(said[2]) <= len(requests)
 
 
+@pytest.mark.slow
 def test_the_way_of_a_cancel_is_measured(result_of: Callable[[Cell], DrillResult]) -> None:
     """Taken by the server, then carried by a heartbeat, then noticed; gone after the grace, and reported last."""
     result = result_of(BEATING)
