@@ -6,6 +6,7 @@ plain words, so that nothing has to be decoded.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -20,8 +21,16 @@ CONNECT_WITHIN_S = 5.0
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
+_BUSY = {errno.EAGAIN, errno.ETIMEDOUT, errno.EINTR, errno.ENOMEM, errno.ENOBUFS, errno.EMFILE, errno.ENFILE}
+"""Errors that tell of a machine at its limits, and not of whether somebody listens."""
+
+
 class NoRecorder(Exception):
-    """No address answers; the message gives each with its reason."""
+    """No address answers; the message gives each with its reason. ``is_sure`` where all of them say that nobody is there."""
+
+    def __init__(self, reasons: Sequence[tuple[str, Exception]]) -> None:
+        super().__init__("; ".join(f"{address}: {error}" for address, error in reasons))
+        self.is_sure = not any(isinstance(error, TimeoutError) or getattr(error, "errno", None) in _BUSY for _, error in reasons)
 
 
 def encode(value: object) -> str:
@@ -73,11 +82,12 @@ def connect(addresses: Sequence[str]) -> tuple[socket.socket, str]:
     Raises:
         NoRecorder: none does.
     """
-    reasons = []
+    reasons: list[tuple[str, Exception]] = []
     for address in addresses:
         kind, _, place = address.partition(":")
-        connection = socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX)
+        connection: socket.socket | None = None
         try:
+            connection = socket.socket(socket.AF_INET if kind == "tcp" else socket.AF_UNIX)
             connection.settimeout(CONNECT_WITHIN_S)
             if kind == "tcp":
                 host, _, port = place.rpartition(":")
@@ -88,9 +98,10 @@ def connect(addresses: Sequence[str]) -> tuple[socket.socket, str]:
             connection.settimeout(None)
             return connection, address
         except (OSError, ValueError, OverflowError) as error:
-            connection.close()
-            reasons.append(f"{address}: {error}")
-    raise NoRecorder("; ".join(reasons))
+            if connection is not None:
+                connection.close()
+            reasons.append((address, error))
+    raise NoRecorder(reasons)
 
 
 def _connect_in_turn(connection: socket.socket, place: str) -> None:
@@ -106,11 +117,11 @@ def _connect_in_turn(connection: socket.socket, place: str) -> None:
 
 
 def is_heard(addresses: Sequence[str]) -> bool:
-    """Whether the recorder still listens: a connection is opened, and closed at once."""
+    """Whether the recorder still listens, or may do so: a connection is opened, and closed at once."""
     try:
         connect(addresses)[0].close()
-    except NoRecorder:
-        return False
+    except NoRecorder as error:
+        return not error.is_sure
     return True
 
 

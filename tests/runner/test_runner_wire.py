@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import signal
 import socket
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from uncooperative_runner import wire
 from uncooperative_runner.wire import NoRecorder, connect, encode, is_heard
 
 
@@ -101,6 +104,26 @@ def test_a_recorder_is_heard_as_long_as_it_listens(tmp_path: Path) -> None:
         assert connection.recv(1) == b""
         connection.close()
     assert not is_heard(addresses)
+
+
+def test_a_recorder_whose_queue_is_full_may_still_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who ended for that would leave a drill in which it was to be found alive."""
+    monkeypatch.setattr(wire, "CONNECT_WITHIN_S", 0.05)
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as waiting:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen(0)
+        waiting.enter_context(socket.socket(socket.AF_UNIX)).connect(str(tmp_path / "s"))
+        with pytest.raises(NoRecorder):
+            connect([f"unix:{tmp_path}/s"])
+        assert is_heard(["unix:/nowhere/at/all", f"unix:{tmp_path}/s"])
+
+
+def test_a_process_that_can_open_no_socket_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_family: int) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socket", none)
+    assert is_heard(["unix:/nowhere/at/all"])
 
 
 def test_without_an_answer_each_address_is_given_with_its_reason(tmp_path: Path) -> None:
