@@ -17,13 +17,13 @@ def _for_operator(finding: Finding) -> Finding:
     """The words of a live run's finding, for somebody who has a console and a command line, and no adapter."""
     told = {name: getattr(finding, name) for name in ("observed", "expected", "seen_by", "likely", "advice", "lacks")}
     for name, text in told.items():
-        for said, here in _HERE:
+        for said, here in IN_OTHER_WORDS:
             text = text.replace(said, here)
         told[name] = text
     return replace(finding, **told)
 
 
-_HERE = (
+IN_OTHER_WORDS = (
     ("wait(handle) or outcome(handle) in the adapter", "the word of your console: --reported-with, or Enter as soon as it says the end"),
     ("adapter and outcome, each asked by the plugin", "the press, and the answers of --reported-with"),
     ("outcome, by outcome", "the answers of --reported-with"),

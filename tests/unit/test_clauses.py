@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cancelcontract.cli import findings
 from pytest_cancelcontract.contract import CLAUSES, judge
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import History, Observation, header_line, load
@@ -207,3 +208,10 @@ def test_a_saved_history_is_judged_the_same(clause: str, row: Row, tmp_path: Pat
 def _saved(fresh: History, path: Path) -> Path:
     path.write_text("\n".join([header_line(fresh.header), *(one.as_json() for one in fresh.observations)]) + "\n", encoding="utf-8")
     return path
+
+
+def test_what_is_put_in_other_words_for_an_operator_is_what_the_clauses_say() -> None:
+    """A phrase that no clause says any more would leave the words of a drill standing in what a live run is told by."""
+    found = [_found(clause, row) for clause, row in _each()]
+    said = " | ".join(text for one in found for text in (one.observed, one.expected, one.seen_by, one.likely, one.advice, one.lacks))
+    assert [phrase for phrase, _ in findings.IN_OTHER_WORDS if phrase not in said] == []

@@ -11,6 +11,8 @@ ROWS = (
     Row("read once only", plus(ONCE, answer(0.5)), INCONCLUSIVE, says=["not read again after settle"]),
     Row("read again exactly after settle is kept", plus(ONCE, answer(0.5), answer(1.0, by="outcome")), KEPT),
     Row("read again too soon", plus(ONCE, answer(0.5), answer(0.9, by="outcome")), INCONCLUSIVE),
+    Row("an operator's word is an outcome", plus(ONCE, answer(0.5, by="operator"), answer(1.1, by="operator")), KEPT, says=["by operator"]),
+    Row("an outcome that came nobody knows how", plus(ONCE, answer(0.5, by=""), answer(1.1, by="")), KEPT, says=["by an unknown way"]),
     Row("no terminal outcome", story(reported=None), INCONCLUSIVE),
     Row("still cancelling is no outcome", plus(ONCE, answer(0.5, "cancelling"), answer(1.5, "cancelling")), INCONCLUSIVE),
     Row(

@@ -53,6 +53,12 @@ ROWS = (
         spoilt=True,
         says=["was under way at the limit"],
     ),
+    Row(
+        "a question that fails",
+        plus(NO_OUTCOME, answer(0.3, "running", by="outcome"), saw("outcome", "error", 2.9, asked_at_s=102.9, error="no such run")),
+        BROKEN,
+        says=["last 'no such run'", "the question itself failed: no such run"],
+    ),
     Row("the history ends before the limit", story(reported=None, returns=None, end=1.0), INCONCLUSIVE),
     Row("too close to the limit for this machine", story(reported=2.19, late=0.05), INCONCLUSIVE, spoilt=True),
     Row("when the run was gone is not known", without(story(reported=3.0), "process-table.died"), INCONCLUSIVE),
