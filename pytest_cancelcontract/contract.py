@@ -91,7 +91,7 @@ NEEDS = {
     "limit": "a platform that is given the time limit: {time_limit} in the command, or disrupt(handle, how) in the adapter",
     "stall": "{stall_after} in the command",
     "engine": "engine(handle, state) in the adapter",
-    "never-resumed": "the rule that a run which ended by itself may not be built on either (--cancel-resume never)",
+    "never-resumed": "the rule that a run which ended by itself may not be built on either (resume: never)",
 }
 """What a scenario may need of an adapter, or of the rules, in words for people."""
 
@@ -418,7 +418,8 @@ def _durations(facts: Facts) -> dict[str, float | None]:
     return {
         "answered_s": None if answered_s is None else _rounded(answered_s - pressed_s),
         "heartbeat_interval_s": None if carrier is None or carrier.interval_s is None else _rounded(carrier.interval_s),
-        "delivery_s": _rounded(came.latest_s - pressed_s) if came.is_closed else None,
+        # An agent gets the signal itself, and whether it knew of it nobody tells.
+        "delivery_s": _rounded(came.latest_s - pressed_s) if came.is_closed and not facts.is_agent else None,
         "grace_used_s": _rounded((killed_s or 0.0) - (noticed_s or 0.0)) if has_used_grace else None,
         "cancel_to_gone_s": _rounded(gone.latest_s - pressed_s) if is_exact and gone.latest_s >= pressed_s else None,
         "cancel_to_reported_s": _rounded(report.answered_s - pressed_s) if report and has_answered else None,

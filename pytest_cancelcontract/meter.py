@@ -98,6 +98,7 @@ class Meter:
             NotReached: they were not, within that many seconds.
             ValueError: there is no such total.
         """
+        __tracebackhide__ = True  # what did not come stands in the caller's line
         if unknown := sorted(least.keys() - {"requests", "tokens", "open", "disconnected"}):
             raise ValueError(f"the meter counts requests, tokens, open and disconnected, not {', '.join(unknown)}")
         book = self._recorder.ask("meter-until", waits_s=within_s, key=self._key, least=least, at_most_s=within_s)

@@ -52,7 +52,7 @@ class CommandAdapter:
 
     Example::
 
-        CommandAdapter("node wrap.mjs {workspace} {runner}", cancel_with="INT")
+        CommandAdapter("node wrap.mjs {workspace} {source} {runner}", cancel_with="INT")
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class CommandAdapter:
         shims: Sequence[str] = (),
         origin: str | Mapping[str, str] = "CommandAdapter",
     ) -> None:
+        __tracebackhide__ = True  # what is wrong stands in the caller's line
         self._origins = origin
         if (command is None) == (start is None):
             got = "neither" if command is None else "both"
@@ -82,6 +83,7 @@ class CommandAdapter:
         if not self._shims and not self._start.uses.intersection(STARTS_THE_RUNNER):
             raise BadCommand(
                 f"the command {_shown(given)} from {self._origin(which)} never starts the runner: it needs {{runner}} or {{runner_exe}}"
+                " (one that calls a program by name is drilled from a test file, with CommandAdapter(…, shims=[NAME]))"
             )
         self._later_braces = ("id" if self._is_service else "wrapper_pid", "run_id", "task_id")
         self._press = self._read_cancel(cancel_with)
@@ -169,7 +171,7 @@ class CommandAdapter:
             known = ", ".join([*self._outcome_map, *Outcome])
             raise BadOutcome(
                 f"the outcome command printed {word!r}, which is none of {known}; say what it means in the map"
-                f" ({self._origin('outcome_map')}), as in {word or 'WORD'}=cancelled"
+                f" ({self._origin('outcome_map')}), as in {_meaning(word)}"
             ) from None
 
     def disrupt(self, handle: CommandHandle, how: Literal["kill", "freeze"], /) -> None:
@@ -256,6 +258,11 @@ def _shown(command: str | Sequence[str], *, quoted: bool = True) -> str:
 
 def _seconds(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
+
+
+def _meaning(word: str) -> str:
+    """An entry for the map, to be pasted: no outcome is proposed that the word need not mean."""
+    return f"{word or 'WORD'}={word.lower() if word.lower() in {*Outcome} else 'OUTCOME'}"
 
 
 def _last_line(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_cancelcontract.agents.profiles import agent_of
-from pytest_cancelcontract.agents.trials import Trial, trial_of
+from pytest_cancelcontract.agents.trials import trial_of
 from pytest_cancelcontract.agents.verdict import AgentResult, try_agent
 from pytest_cancelcontract.answers import Answer
 from pytest_cancelcontract.options import settle_drill
@@ -70,10 +70,5 @@ class AgentRunner:
             environment=environment,
         )
         result.rerun = self._side.rerun(self._item, None)
-        self._record(result, chosen)
+        self._side.record(self._item, {**result.row, "asserted": True})
         return result
-
-    def _record(self, result: AgentResult, chosen: Trial) -> None:
-        header = result.history.header
-        row = {**result.result.as_dict(), "scenario": chosen.id, "terms": header.get("terms"), "machine": header.get("machine")}
-        self._side.record(self._item, {**row, "asserted": True})

@@ -55,7 +55,13 @@ class Agent:
         return replace(self, allowed={**self.allowed, **{name[:NAME_AT_MOST]: reason for name, reason in more.items()}})
 
     def passing(self, names: Sequence[str]) -> Agent:
-        """The same, which gets these variables of the user's as well."""
+        """The same, which gets these variables of the user's as well.
+
+        Raises:
+            BadCommand: it is one text, of which each letter would be a name.
+        """
+        if isinstance(names, str):
+            raise BadCommand(f"the variables that an agent gets are a list of names, got the text {names!r}: write [{names!r}]")
         return replace(self, passed=tuple(dict.fromkeys((*self.passed, *names))))
 
 

@@ -14,7 +14,7 @@ from pytest_cancelcontract.clauses.no_survivors import allowed
 from pytest_cancelcontract.clauses.requests import requests_of
 from pytest_cancelcontract.clauses.spend_stops import late_tokens
 from pytest_cancelcontract.history import History
-from pytest_cancelcontract.report.text import plain
+from pytest_cancelcontract.report.text import flat
 from pytest_cancelcontract.terms import Terms
 
 
@@ -42,7 +42,7 @@ def lines(result: AgentResult) -> list[str]:
     told += [("writes on", f"{one.path}, {one.lines} lines after the handover") for one in late_writes(facts)]
     told.append(("spent on", _spent(facts)))
     told += [("around", one) for one in _around(result.history)]
-    return [f"  {label:<10}{plain(text)}" for label, text in told]
+    return [f"  {label:<10}{flat(text)}" for label, text in told]
 
 
 def _ended(facts: Facts) -> str:

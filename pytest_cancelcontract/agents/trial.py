@@ -120,6 +120,7 @@ class _Trying:
         self._terms = terms
         self._progress = progress
         self._output: Path | None = None
+        self._secrets: dict[str, str] = {}
 
     def run(self, script: Sequence[Answer] | None) -> None:
         """From the start to where everything is over."""
@@ -143,10 +144,14 @@ class _Trying:
         home = run.folder / "agent" / "home"
         values = {"prompt": PROMPT, "provider": run.provider, "workspace": str(run.workspace), "home": str(home)}
         argv, own, files = self._agent.filled(values)
+        # It is started in its workspace, but its user wrote the path of it here.
+        argv[0] = str(Path.cwd() / argv[0]) if os.sep in argv[0] else argv[0]
         surroundings = Surroundings.make(run.folder, run.workspace, files)
         self._observe("adapter", "starting")
         try:
-            spawned = run.spawn(argv, cwd=run.workspace, env=surroundings.environment(run.env, own, self._agent.passed))
+            environment = surroundings.environment(run.env, own, self._agent.passed)
+            self._secrets = {name: environment[name] for name in self._agent.passed if environment.get(name)}
+            spawned = run.spawn(argv, cwd=run.workspace, env=environment)
         except OSError as error:
             raise AgentNotStarted(f"the agent {self._agent.name} cannot be started: {error}") from None
         self._output = spawned.output
@@ -190,6 +195,10 @@ class _Trying:
 
     def _printed(self) -> str:
         text = read_tail(self._output) if self._output is not None else ""
+        for name, value in self._secrets.items():
+            text = text.replace(value, f"(the value of {name})")
+        if "No such file" in text or "can't open file" in text or "MODULE_NOT_FOUND" in text:
+            text += "\n(It is started in its workspace: a file of yours needs its absolute path in the command.)"
         return f"\nIts output ends with:\n{text}" if text else "\nIt printed nothing."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pytest_cancelcontract.agents.profiles import Agent
 from pytest_cancelcontract.agents.trial import run_trial
@@ -36,6 +37,12 @@ class AgentResult:
     def result(self) -> DrillResult:
         """The same in the shape in which drills are reported."""
         return replace(result_of(self.history, self.checks), attempts=self.attempts)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The same as the reports take it."""
+        header = self.history.header
+        return {**self.result.as_dict(), "terms": header.get("terms"), "machine": header.get("machine")}
 
     @property
     def broken(self) -> tuple[str, ...]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 
 from pytest_cancelcontract.clauses import words
-from pytest_cancelcontract.clauses.facts import Facts, Timing
-from pytest_cancelcontract.clauses.members import Span
+from pytest_cancelcontract.clauses.facts import ROUNDING_S, Facts, Timing
+from pytest_cancelcontract.clauses.members import FIRST, Span
 from pytest_cancelcontract.finding import Finding, Verdict
+from pytest_cancelcontract.history import Observation
 
 ADVICE = (
     "tell the run as soon as the cancel arrives (in finally, where it comes as an exception), and where it is learned from an answer to a"
     " heartbeat, send those on a timer"
 )
+PASS_IT_ON = (
+    "in a shell, exec the program, or trap the signal, signal the run and wait for it: a shell without a trap dies alone; in another"
+    " language, handle the signal likewise"
+)
+_HANDLED = frozenset({-1, -2, -3, -15})
+"""What a wrapper can handle: its end by SIGHUP, SIGINT, SIGQUIT or SIGTERM."""
 
 
 def delivered(facts: Facts) -> Span:
@@ -43,7 +50,7 @@ def check(facts: Facts) -> Finding:
     if timing is Timing.WITHIN:
         return Finding(Verdict.KEPT, observed, expected, seen_by)
     if timing is Timing.BEYOND:
-        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, came), ADVICE)
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, came), _advice(facts, came))
     if timing is Timing.TOO_CLOSE:
         return words.inconclusive(observed, expected, seen_by=seen_by, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
     return words.inconclusive(
@@ -74,12 +81,26 @@ def _is_the_limits(facts: Facts, came: Span) -> bool:
     return came.earliest_s >= first_s and came.latest_s <= last_s
 
 
+def _wrapper_ended(facts: Facts) -> Observation | None:
+    """The end of the run's wrapper by a signal that it could have handled, between the press and the handover."""
+    ends = [one for one in facts.history.of("process-table", "wrapper-exited") if one.data.get("run", FIRST) == FIRST]
+    within = [one for one in ends if facts.pressed_s <= one.at_s <= facts.handover_s + ROUNDING_S]
+    return next((one for one in within if one.data.get("status") in _HANDLED), None)
+
+
+def _advice(facts: Facts, came: Span) -> str:
+    return ADVICE if came.is_closed or _wrapper_ended(facts) is None else PASS_IT_ON
+
+
 def _likely(facts: Facts, came: Span) -> str:
     if came.is_closed and _is_the_limits(facts, came):
         limit = words.numbers(facts.terms, "time_limit")
         return f"the cancel never came: the run worked on until its time limit was over, and that is what ended it ({limit})"
     if came.is_closed:
         return "the wrapper heard of the cancel late: it learns of it on a poll or a heartbeat that is too slow, or was busy"
+    if ended := _wrapper_ended(facts):
+        how = f"{words.ending(int(ended.data['status']))} {words.after_press(facts, ended.at_s)}"
+        return f"the signal ended the wrapper itself (it {how}), and it passed nothing on"
     if facts.cancel_error:
         return f"the cancel call itself failed: {facts.cancel_error}"
     if facts.report is not None:

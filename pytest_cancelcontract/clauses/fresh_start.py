@@ -13,7 +13,8 @@ from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import Observation
 
 ADVICE = (
-    "throw the workspace of a killed run away and build it anew from its source, and start a new session instead of resuming the old one"
+    "throw the workspace of a killed run away and build it anew from its source (a command gets it as {source}, an adapter as run.source),"
+    " and start a new session instead of resuming the old one; leave out !second-run where no workspace is ever used again"
 )
 UNBLOCK = "tie each lock to a process that is ended with its run, do not let the run inherit it, and break the locks of a killed run"
 EXPECTED = "the second run finds no file, lock or session of the first, and is not kept from starting by one"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pytest_cancelcontract.clauses import words
+from pytest_cancelcontract.clauses import no_survivors, words
 from pytest_cancelcontract.clauses.facts import Facts, Fate, Timing
 from pytest_cancelcontract.clauses.members import Span
 from pytest_cancelcontract.finding import Finding, Verdict
@@ -42,7 +42,7 @@ def _judge(facts: Facts, since: Span, limit_s: float, what: str, numbers: str) -
     if timing is Timing.WITHIN or _only_dying(facts, since_s + limit_s, gone):
         return Finding(Verdict.KEPT, observed, expected, seen_by)
     if timing is Timing.BEYOND:
-        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, gone), ADVICE)
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts), ADVICE)
     if timing is Timing.TOO_CLOSE:
         return words.inconclusive(observed, expected, seen_by=seen_by, likely=words.SLOW_MACHINE, advice=words.QUIETER, spoilt=True)
     missing = f"; nothing is known of {words.several(facts.missing_roles, ', ')}" if facts.missing_roles else ""
@@ -64,10 +64,8 @@ def _alive(facts: Facts, since_s: float, what: str) -> str:
     return f"not seen to die: {words.several(alive) or 'a process of the run'}{seen}"
 
 
-def _likely(facts: Facts, gone: Span) -> str:
-    leader = facts.leader
-    if gone.is_closed:
+def _likely(facts: Facts) -> str:
+    alive = [one for one in facts.pressed_members if not one.death.is_closed]
+    if not alive:
         return "force came, but later than the terms promise: the wrapper's own grace, or that of the ladder that presses, is longer"
-    if leader is not None and leader.death.is_closed:
-        return "the leader left first: was the escalation called off with it?"
-    return "no force follows the notice"
+    return no_survivors.why(facts, max(alive, key=lambda one: one.death.earliest_s))

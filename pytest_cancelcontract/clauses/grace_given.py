@@ -8,6 +8,7 @@ from pytest_cancelcontract.clauses.members import Member, said_at_s
 from pytest_cancelcontract.finding import Finding, Verdict, worst
 
 ADVICE = "signal first, wait for the grace, and use force only after it; once something of the run is still cleaning up, keep waiting"
+PROMISE_LESS = "or promise less: a shorter clean-up (--cancel-cleanup; --cleanup of the command cancelcontract)"
 
 LEADER = "leader"
 CLEANS_UP = {"slow-cleanup": LEADER, "slow-child": "slow-child"}
@@ -25,7 +26,8 @@ def check(facts: Facts) -> Finding:
         inconclusive for a process that was never told to stop (see ``cancel-delivered``), or that was slower than its own clean-up.
     """
     cleanup = words.seconds(facts.terms.cleanup_s)
-    expected = f"a clean-up of {cleanup} finishes before force is used ({words.numbers(facts.terms, 'cleanup')})"
+    default = ", which is the smaller of 1 s and half of the grace" if facts.terms.origin("cleanup") == "default" else ""
+    expected = f"a clean-up of {cleanup} finishes before force is used ({words.numbers(facts.terms, 'cleanup')}{default})"
     roles = _cleaning_roles(facts)
     due = [one for one in facts.pressed_members if one.role in roles]
     cleaners = [one for one in facts.first_run if one in due or one.last("cleanup-started") is not None]
@@ -71,7 +73,7 @@ def _check_killed(facts: Facts, member: Member, told_s: float, expected: str) ->
     observed = f"{words.who(member)} was killed {had} after its notice, its clean-up unfinished"
     seen_by = f"lifeline; pidfd; {words.lateness(facts, told_s, death.latest_s)}"
     if death.latest_s - told_s < facts.terms.cleanup_s - facts.lateness_s(told_s, death.latest_s):
-        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, member), ADVICE)
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, member), f"{ADVICE}; {PROMISE_LESS}")
     late_s = facts.lateness_s(told_s, death.latest_s)
     if death.latest_s - told_s < facts.terms.cleanup_s + late_s + HARDLY_LONGER * facts.terms.cleanup_s:
         likely = "the wrapper's own grace is hardly longer than the clean-up, so it is down to chance which of the two ends first"

@@ -69,6 +69,8 @@ def _doubt(facts: Facts, changes: LateChanges) -> str:
     stamp = stamp_of(facts, "handover")
     if facts.is_agent and not facts.is_live and (paths := _unexplained(changes)):
         return f"{words.several(paths, ', ')} changed after the handover, in a workspace that is the agent's alone: nothing tells by whom"
+    if facts.is_agent and not facts.is_live and _was_moved(facts):
+        return "by the handover the agent's workspace was moved or taken away: what is written in it from then on is not seen"
     if stamp is not None and stamp.at_s < facts.handover_s - ROUNDING_S:
         return f"the workspace was stamped for a handover {words.after_press(facts, stamp.at_s)}, of which no outcome tells"
     if not living and not facts.missing_roles:
@@ -94,6 +96,18 @@ def _unexplained(changes: LateChanges) -> list[str]:
     return [path for path in dict.fromkeys(one.path for one in changes.all if not one.ignored) if path not in told]
 
 
+def _was_moved(facts: Facts) -> bool:
+    """Whether at the handover there was another folder at the workspace's path, or none."""
+    opened, look = facts.history.first("workspace", "opened"), _look_at_handover(facts)
+    if opened is None or look is None or "ino" not in look.data:
+        return False
+    return (look.data.get("dev"), look.data.get("ino")) != (opened.data.get("dev"), opened.data.get("ino"))
+
+
+def _look_at_handover(facts: Facts) -> Observation | None:
+    return next((one for one in facts.history.of("workspace", "look") if one.data.get("moment") == "handover"), None)
+
+
 def _stood_still(facts: Facts, member: Member) -> bool:
     """A process that is stopped at the handover and whenever it was looked at since has written nothing."""
     since = [sight for sight in member.sights if sight.at_s >= facts.handover_s - ROUNDING_S]
@@ -102,7 +116,7 @@ def _stood_still(facts: Facts, member: Member) -> bool:
 
 def _doubt_elsewhere(facts: Facts, living: Sequence[Member], who: str) -> str:
     """What a process writes in a folder that is not at its path any more is not seen. Each attempt has the folder it began in."""
-    look = next((one for one in facts.history.of("workspace", "look") if one.data.get("moment") == "handover"), None)
+    look = _look_at_handover(facts)
     if look is None or look.data.get("ino") is None:
         return ""
     seen = (look.data.get("dev"), look.data.get("ino"))

@@ -172,9 +172,22 @@ def _asked(facts: Facts, member: Member, leader: Member) -> str:
         return "it is in a session of its own: was only the group (or session) of the leader signalled?"
     if not has_notice and None not in (pgid, leader_pgid) and pgid != leader_pgid:
         return "it is in a process group of its own: was only the leader's group signalled?"
-    if leader.death.is_closed:
-        return f"the leader left first ({words.after_press(facts, leader.death.latest_s)}): was the escalation called off with it?"
-    return "no force followed"
+    if not leader.death.is_closed:
+        return "no force followed"
+    left = words.after_press(facts, leader.death.latest_s)
+    if not has_notice and None not in (pgid, leader_pgid) and (alone := _reached_alone(facts, leader)):
+        return f"it is in the leader's group, and only the leader {alone} ({left}): was the leader signalled, and not its group?"
+    return f"the leader left first ({left}): was the escalation called off with it?"
+
+
+def _reached_alone(facts: Facts, leader: Member) -> str:
+    """How the leader was reached, where nobody else of its attempt was; empty where that is not known, as of an agent or a live run."""
+    if facts.is_agent or facts.is_live:
+        return ""
+    if facts.notice_of(leader) is not None:
+        others = [one for one in facts.pressed_members if one is not leader]
+        return "had notice, and left" if facts.notice_among(others) is None else ""
+    return "was killed" if facts.killed_among(facts.pressed_members) == (leader,) else ""
 
 
 def _standing(member: Member, name: str) -> object:

@@ -7,7 +7,7 @@ from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.clauses.members import Member, Sight
 from pytest_cancelcontract.finding import Finding, Verdict
 
-ADVICE = "wait for every child that was started, also after it was killed: waitpid(2)"
+ADVICE = "whoever starts a child has to wait for it, also after it was killed: poll() or wait() in Python, waitpid(2) underneath"
 
 INIT = "1:"
 """How the identity of the first process begins, which adopts everybody's orphans and is nobody's wrapper."""
@@ -36,9 +36,8 @@ def check(facts: Facts) -> Finding:
     rows = {one: _sight_at_end(one) for one in facts.first_run}
     zombies = [one for one, sight in rows.items() if sight and sight.is_dead and sight.data.get("zombie") and _parent(sight) in starters]
     if zombies:
-        observed = (
-            f"zombies whose parent ({words.several(sorted(starters), ', ')}) lives on: {words.several([words.who(one) for one in zombies])}"
-        )
+        parent = words.several([_starter(facts, one) for one in sorted(starters)], ", ")
+        observed = f"zombies whose parent ({parent}) lives on: {words.several([words.who(one) for one in zombies])}"
         return Finding(Verdict.BROKEN, observed, expected, seen_by, "it started the run and never waited for it", ADVICE)
     if look.data.get("starter_alive") is False:
         return Finding(Verdict.KEPT, "what started the run has ended too, so nothing is left for it to wait for", expected, seen_by)
@@ -51,6 +50,13 @@ def check(facts: Facts) -> Finding:
         observed = f"still alive, so nothing could be waited for: {words.several(alive)}"
         return words.inconclusive(observed, expected, seen_by=seen_by, advice="see no-survivors")
     return Finding(Verdict.KEPT, "no zombie of what started the run", expected, seen_by)
+
+
+def _starter(facts: Facts, subject: str) -> str:
+    """What started the run, by its pid; by its role, too, where it was started for the adapter."""
+    role = next((str(one.data.get("role")) for one in facts.history.of("process-table", "spawned") if one.subject == subject), "")
+    named = {"wrapper": ", the wrapper", "host": ", the process that hosts the adapter"}
+    return f"pid {subject.partition(':')[0]}{named.get(role, '')}"
 
 
 def _leader_is_wrapper(facts: Facts) -> bool:

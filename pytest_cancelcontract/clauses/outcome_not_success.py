@@ -8,6 +8,7 @@ from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import TERMINAL, Observation
 
 ADVICE = "record the cancel before the run is told to stop, and let the record win over the runner's own exit status"
+RAISE_AGAIN = "a coroutine or a handler that catches the cancel has to raise it again"
 
 
 def check(facts: Facts) -> Finding:
@@ -25,7 +26,9 @@ def check(facts: Facts) -> Finding:
     seen_by = f"outcome, by {report.by or 'an unknown way'}, {len(answers)} answers"
     if wrong := next((one for one in answers if one.data.get("outcome") == "succeeded"), None):
         observed = f"'succeeded' {words.after_press(facts, wrong.at_s)}{_detail(wrong)}"
-        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(wrong, report.outcome), ADVICE)
+        is_final = report.outcome == "succeeded" and wrong.data.get("by") != "exit"
+        advice = f"{ADVICE}; {RAISE_AGAIN}" if is_final else ADVICE
+        return Finding(Verdict.BROKEN, observed, expected, seen_by, _likely(facts, wrong, report.outcome), advice)
     again = [one for one in answers if one.at_s >= report.answered_s + facts.terms.settle_s - ROUNDING_S]
     observed = f"{report.outcome!r} {words.after_press(facts, report.answered_s)}"
     if report.by == "exit":
@@ -42,9 +45,9 @@ def _detail(answer: Observation) -> str:
     return f" ({answer.data['detail']})" if answer.data.get("detail") else ""
 
 
-def _likely(wrong: Observation, first: str) -> str:
+def _likely(facts: Facts, wrong: Observation, first: str) -> str:
     if first != "succeeded":
         return f"{first!r} came first and was overwritten when the run ended"
     if wrong.data.get("by") == "exit":
-        return "the wrapper ends with status 0 when it is cancelled"
+        return f"the {'agent' if facts.is_agent else 'wrapper'} ends with status 0 when it is cancelled"
     return "a cancelled run that came to its end was taken for one that did its work: by its exit status 0, or because nothing was raised"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pytest_cancelcontract.clauses.facts import Facts
 from pytest_cancelcontract.clauses.members import Member, Sight, Span, said_at_s
+from pytest_cancelcontract.escapes import escaped
 from pytest_cancelcontract.finding import Finding, Verdict
 from pytest_cancelcontract.history import Observation
 from pytest_cancelcontract.terms import Terms
@@ -41,9 +42,9 @@ def between(span: Span, since_s: float) -> str:
 
 
 def several(items: Sequence[str], separator: str = "; ") -> str:
-    """The first few of them, and how many more there are."""
+    """The first few of them, each on one line, and how many more there are."""
     more = len(items) - LIST_AT_MOST
-    return separator.join(items[:LIST_AT_MOST]) + (f"{separator}and {more} more" if more > 0 else "")
+    return separator.join(escaped(item) for item in items[:LIST_AT_MOST]) + (f"{separator}and {more} more" if more > 0 else "")
 
 
 def who(member: Member) -> str:

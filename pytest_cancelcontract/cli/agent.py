@@ -102,6 +102,7 @@ def main(options: argparse.Namespace, command: Sequence[str]) -> int:
     if options.collect_only:
         print("\n".join(f"{one.id}: {one.moment.words}, by {one.way.words}" for one in wanted.trials))
         return 0
+    _refuse_what_is_not_installed(wanted.agent)
     from pytest_cancelcontract.recorder.client import why_no_drills_here
 
     if missing := why_no_drills_here():
@@ -165,6 +166,14 @@ def _refuse_an_unknown_name(given: str) -> None:
     is_name = not any(mark in given for mark in " /{\t")
     if is_name and all(given != one.id for one in PROFILES) and shutil.which(given) is None:
         raise BadUse(f"{given!r} from --agent is no profile and no program here; the profiles are {', '.join(one.id for one in PROFILES)}")
+
+
+def _refuse_what_is_not_installed(agent: Agent) -> None:
+    """Once, and not in every trial alike."""
+    program = agent.command.words[0]
+    if not any(mark in program for mark in "/{") and shutil.which(program) is None:
+        install = f"{program} is not on PATH: npm install -g {agent.package}"
+        raise BadUse(install if agent.package else f"{program!r} from --agent is not on PATH")
 
 
 def _allowed(words: Sequence[str]) -> dict[str, str]:
@@ -288,12 +297,18 @@ def _say(wanted: _Wanted, one: _Told) -> None:
         return
     from pytest_cancelcontract.agents import report
 
-    print("\n".join([f"{one.trial.id}: {_verdict(wanted, one.result)}", *report.lines(one.result)]), flush=True)
+    print("\n".join([f"{one.trial.id}: {_verdict(one.result)}", *report.lines(one.result)]), flush=True)
 
 
-def _verdict(wanted: _Wanted, result: AgentResult) -> str:
-    failed = [f"{one.check.clause} {one.check.verdict}" for one in _failures(wanted, result)]
-    return "; ".join(failed) or "kept"
+def _verdict(result: AgentResult) -> str:
+    """In the words of the table, and all that is not kept: a SHOULD as well, whether it fails or not."""
+    from pytest_cancelcontract.finding import Level, Verdict
+    from pytest_cancelcontract.report.text import with_clauses
+
+    row = result.row
+    parts = [(verdict, level) for verdict in (Verdict.BROKEN, Verdict.INCONCLUSIVE) for level in (Level.MUST, Level.SHOULD)]
+    found = [(one[0], [check for check in row["checks"] if (check["verdict"], check["level"]) == one]) for one in parts]
+    return "; ".join(with_clauses(verdict, some) for verdict, some in found if some) or str(row["verdict"])
 
 
 def _failures(wanted: _Wanted, result: AgentResult) -> list[Any]:
@@ -344,5 +359,4 @@ def _print_failures(wanted: _Wanted, one: _Told) -> None:
 def _row(one: _Told) -> dict[str, Any]:
     if one.result is None:
         return {"scenario": one.trial.id, "verdict": "inconclusive", "error": one.error}
-    header = one.result.history.header
-    return {**one.result.result.as_dict(), "terms": header.get("terms"), "machine": header.get("machine"), "expected": {}}
+    return {**one.result.row, "expected": {}}

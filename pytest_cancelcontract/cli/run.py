@@ -22,18 +22,23 @@ from pytest_cancelcontract.option_table import NOT_FOR_ONE_DRILL, OPTIONS, TERM_
 NAME = "run"
 _NAMES_A_WRAPPER = ("cancel_wrapper", "cancel_start", "cancel_adapter")
 _ROWS: tuple[OptionRow, ...] = (*OPTIONS, *TERM_ROWS.values())
+_SAYS = {"cancel_jobs": "drills in flight at once (default 4)"}
+"""What the contract's options say here, where there is no test file."""
 EXAMPLES = """\
 examples:
-  cancelcontract run -- node wrap.mjs {workspace} {runner}
+  cancelcontract run -- node wrap.mjs {workspace} {source} {runner}
   cancelcontract run --grace 2 --scenario all --report report.json -- "$PWD/wrap.sh" {runner}
-  cancelcontract run --with INT --scenario deaf-child -- python wrap.py {workspace} {runner}
-  cancelcontract run --with @docker --grace 10 -- python wrap.py {workspace} {runner}
+  cancelcontract run --with INT --scenario deaf-child -- python wrap.py {workspace} {source} {runner}
+  cancelcontract run --with @docker --grace 10 -- python wrap.py {workspace} {source} {runner}
   cancelcontract run --start 'jobs submit {runner}' --with 'jobs cancel {id}' --outcome 'jobs state {id}'
   cancelcontract run --agent claude-code --scenario 'tool-*'
 
 {runner} stands for the command line of the uncooperative runner, which your wrapper must start; write it as a word of its
 own for its words, or inside a word ('sh -c "exec {runner}"') for a quoted text. {workspace} is the folder that it offers;
-without it the wrapper is started there.
+without it the wrapper is started there. {source} is a pristine repository, from which the workspace of a killed run can be
+built anew; where that is not your wrapper's business, leave it out: --scenario '!second-run'.
+
+GRACE is what you promise: a little more than your wrapper waits before it sends SIGKILL.
 """
 
 
@@ -50,7 +55,7 @@ def add_to(actions: Actions) -> None:
     )
     for row in _ROWS:
         if row.key != "cancel_wrapper":
-            add_option(parser, row)
+            add_option(parser, row, _SAYS.get(row.key, ""))
     _add_passed(parser)
     agent.add_options(parser)
 
@@ -87,7 +92,8 @@ def main(options: argparse.Namespace, command: Sequence[str]) -> int:
         settings = {key: value for key, value in settings.items() if key not in about_another}
     if not any(key in {**settings, **given} for key in _NAMES_A_WRAPPER):
         raise BadUse(
-            "nothing says which wrapper to drill: put its command behind --, as in: cancelcontract run -- ./wrap.sh {workspace} {runner}"
+            "nothing says which wrapper to drill: put its command behind --, as in:"
+            " cancelcontract run -- ./wrap.sh {workspace} {source} {runner}"
         )
     import pytest
 

@@ -22,7 +22,7 @@ MOST_SUMMARY_BYTES = 1_000_000
 """What a step may write into its summary in all: with more than 1 MiB, GitHub shows nothing of it."""
 _MOST_CHARACTERS = 8_000
 """Of one annotation's words, and of one drill's in the summary."""
-_MEASURES = ("noticed", "gone", "reported", "late writes", "late tokens", "survivors")
+_MEASURES = ("delivered", "gone", "reported", "late writes", "late tokens", "survivors")
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def _field(name: str, text: str) -> str:
 Row = Mapping[str, Any]
 """A drill as it crosses from worker to controller: CONTRACT's report entry, with ``not_covered`` and ``expected`` beside it."""
 
-_COLUMNS = ("scenario", "verdict", "noticed", "gone", "reported", "late writes", "late tokens", "survivors", "clock", "runs")
+_COLUMNS = ("scenario", "verdict", "delivered", "gone", "reported", "late writes", "late tokens", "survivors", "clock", "runs")
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
@@ -169,12 +169,15 @@ def _verdict(row: Row) -> str:
     """The drill's verdict and, where it is not kept, the clauses that make it so."""
     verdict = str(row["verdict"])
     if "error" in row:
-        return f"{verdict}: could not be run"
+        return "could not be run"
     worst = [check for check in row.get("checks", ()) if check["verdict"] == verdict]
-    if verdict == Verdict.KEPT or not worst:
-        return verdict
-    clauses = ", ".join(check["clause"] for check in worst)
-    return f"{verdict}: {clauses}" if any(check["level"] == Level.MUST for check in worst) else f"{verdict} (SHOULD): {clauses}"
+    return verdict if verdict == Verdict.KEPT or not worst else with_clauses(verdict, worst)
+
+
+def with_clauses(verdict: str, checks: Sequence[Mapping[str, Any]]) -> str:
+    """A verdict and the checks that have it: ``"broken: no-survivors, no-zombies"``, ``"broken (SHOULD): no-zombies"``."""
+    should = "" if any(check["level"] == Level.MUST for check in checks) else " (SHOULD)"
+    return f"{verdict}{should}: {', '.join(check['clause'] for check in checks)}"
 
 
 def _after_press(value: object) -> str:
@@ -189,7 +192,7 @@ def _count(value: object) -> str:
     return str(len(value)) if isinstance(value, (list, tuple)) else "-" if value is None else str(value)
 
 
-_WAY = {"answered": "answered_s", "noticed": "delivery_s", "gone": "cancel_to_gone_s", "reported": "cancel_to_reported_s"}
+_WAY = {"answered": "answered_s", "delivered": "delivery_s", "gone": "cancel_to_gone_s", "reported": "cancel_to_reported_s"}
 
 
 def _heartbeat_lines(rows: Iterable[Row]) -> list[str]:

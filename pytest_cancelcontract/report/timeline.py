@@ -172,13 +172,19 @@ def _gone(history: History, roles: dict[str, str], pressed: Observation) -> Iter
     if folded := [one.at_s for one in ends if one.subject in fleeting]:
         yield _Moment(max(folded), f"… and {len(folded)} short-lived processes, the last of them gone now")
     for ended in history.of("process-table", "wrapper-exited"):
-        what = "the command that was started" if history.header.get("live") else f"the wrapper{_OTHERS.get(_run(ended), '')}"
-        yield _Moment(ended.at_s, f"{what} exited with status {ended.data.get('status')}")
+        yield _Moment(ended.at_s, f"{_started(history, ended)} exited with status {ended.data.get('status')}")
     for ended in history.of("process-table", "host-exited"):
         yield _Moment(ended.at_s, f"the process that hosts the adapter exited with status {ended.data.get('status')}")
     wrote = [seen for seen in history.of("lifeline", "wrote") if seen.at_s >= pressed.at_s]
     if wrote:
         yield _Moment(wrote[-1].at_s, f"last write reported, by {roles.get(wrote[-1].subject, 'a process')}: {wrote[-1].data.get('path')}")
+
+
+def _started(history: History, ended: Observation) -> str:
+    """What it was that was started, and has ended."""
+    if history.header.get("live"):
+        return "the command that was started"
+    return "the agent" if history.header.get("agent") else f"the wrapper{_OTHERS.get(_run(ended), '')}"
 
 
 def _told(history: History) -> Iterator[_Moment]:

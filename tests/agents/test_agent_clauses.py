@@ -235,6 +235,26 @@ def test_workspace_writes_are_the_tools_by_its_marks() -> None:
     assert "/w/uncooperative-tool.log by pid 4720 (start 1005, agent-tool)" in check.finding.observed
 
 
+@pytest.mark.parametrize(
+    ("folder", "verdict"),
+    [((1, 2), KEPT), ((1, 3), INCONCLUSIVE), ((None, None), INCONCLUSIVE)],
+    ids=["its own", "another one", "none at all"],
+)
+def test_a_workspace_that_was_moved_acquits_nobody(folder: tuple[int | None, int | None], verdict: Verdict) -> None:
+    """Who holds it is nobody of the agent's by then: a server that was there before may write for it."""
+    dev, ino = folder
+    seen = agent(
+        saw("workspace", "opened", -1.5, path="/w", dev=1, ino=2, ignore=[]),
+        saw("workspace", "stamp", 0.05, moment="handover", ctime_ns=1_000),
+        saw("workspace", "look", 0.05, moment="handover", files=1, exists=True, dev=dev, ino=ino),
+        workspace_look("end", END),
+        tool=0.04,
+    )
+    (check,) = judge(_history(Row("x", seen, verdict)), ["no-late-writes"])
+    assert check.verdict is verdict, check.finding
+    assert ("was moved or taken away" in check.finding.observed) is (verdict is INCONCLUSIVE)
+
+
 def test_allowed_are_processes_of_that_name_and_never_the_leader() -> None:
     facts = Facts(_history(Row("x", agent(), KEPT, header={"allowed": {"agent-tool": "why", "leader": "no"}})), TERMS)
     assert facts.allowed == {TOOL: "why"}
@@ -245,4 +265,5 @@ def test_nobody_is_said_to_have_been_killed() -> None:
     """An agent's processes do not say how they end, so that no grace is measured by their deaths."""
     measured = measure(_history(Row("x", CLEAN, KEPT)))
     assert measured["grace_used_s"] is None
+    assert measured["delivery_s"] is None, "nobody can tell whether an agent knew of its signal"
     assert measured["cancel_to_gone_s"] == pytest.approx(0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -17,6 +18,13 @@ from tests.agents.sample_verdicts import SAMPLES
 
 QUICK = ["--grace", "1", "--kill-within", "0.5", "--retry", "0.7", "--settle", "0.1", "--spend-within", "0.3"]
 WITHIN_S = 60.0
+SAYS_SUCCESS = """
+import os, signal, sys
+sys.path.insert(0, {samples!r})
+from _agent import Agent, arguments
+signal.signal(signal.SIGINT, lambda number, frame: os._exit(0))
+Agent(*arguments()).run()
+"""
 pytestmark = pytest.mark.timeout(2 * WITHIN_S)
 
 
@@ -41,7 +49,7 @@ def test_a_broken_agent_is_told_with_what_is_left_and_by_which_means_it_was_foun
     done = run(tmp_path, "--scenario", "streaming-term", "--scenario", "tool-term", "--report", "r.json")
     assert done.returncode == 1, done.stderr
     assert "agent-streaming-term: kept\n" in done.stdout
-    assert "agent-tool-term: no-survivors broken; outcome-not-early broken; no-late-writes broken\n" in done.stdout
+    assert "agent-tool-term: broken: no-survivors, outcome-not-early, no-late-writes\n" in done.stdout
     assert "  cancelled while it runs a tool, by SIGTERM to its process\n" in done.stdout
     left = next(line for line in done.stdout.splitlines() if line.startswith("  left ") and "agent-tool" in line)
     assert "session " in left and left.endswith("found by descent")
@@ -50,6 +58,10 @@ def test_a_broken_agent_is_told_with_what_is_left_and_by_which_means_it_was_foun
     assert "--grace 1 --kill-within 0.5 --settle 0.1 --retry 0.7 --spend-within 0.3 --scenario agent-tool-term\n" in done.stdout
     report = json.loads((tmp_path / "r.json").read_text())
     assert [one["verdict"] for one in report["drills"]] == ["kept", "broken"]
+    assert "  the agent exited with status 143\n" in done.stdout and "wrapper" not in done.stdout
+    table = [re.split(" {2,}", line) for line in done.stdout.splitlines()[-3:]]
+    assert [table[0].index("delivered"), *(line[table[0].index("delivered")] for line in table[1:])] == [2, "-", "-"]
+    assert [line[-1] for line in table] == ["runs", "1", "1"]
     history = load(report["drills"][1]["history"])
     again = subprocess.run(
         [sys.executable, "-m", "pytest_cancelcontract.cli", "judge", history.path],
@@ -76,6 +88,24 @@ def test_a_should_fails_only_where_it_is_asked_for(tmp_path: Path) -> None:
     assert (tmp_path / "kept-here").is_dir()
 
 
+def test_a_broken_should_is_told_at_once_and_not_called_kept(tmp_path: Path) -> None:
+    """Its status 0 says that it did its work, and nothing else is amiss."""
+    program = tmp_path / "says_success.py"
+    program.write_text(SAYS_SUCCESS.format(samples=str(SAMPLES)))
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(program))} {{provider}} {{workspace}} {{prompt}}"
+    done = run(tmp_path, "--scenario", "streaming-int", "--agent", command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "agent-streaming-int: broken (SHOULD): outcome-not-success\n" in done.stdout
+    assert "\nagent-streaming-int  broken (SHOULD): outcome-not-success  " in done.stdout
+    assert "kept" not in done.stdout
+
+
+def test_all_that_is_not_kept_is_told_and_what_counts_comes_first(tmp_path: Path) -> None:
+    done = run(tmp_path, "--scenario", "tool-int", name="streams_on")
+    told = "broken: no-survivors, outcome-reported, no-late-writes; inconclusive: outcome-not-early"
+    assert f"agent-tool-int: {told}; inconclusive (SHOULD): outcome-not-success\n" in done.stdout
+
+
 def test_what_would_be_tried_can_be_shown(tmp_path: Path) -> None:
     done = run(tmp_path, "--collect-only", "--scenario", "tool-*-hup", "-k", "daemon")
     assert (done.returncode, done.stdout) == (
@@ -89,6 +119,24 @@ def test_an_agent_that_cannot_be_tried_is_red_and_says_so(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "the trial agent-streaming-term could not be run, so no clause was judged: the agent " in done.stdout
     assert "No such file or directory" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("gemini-cli", "gemini is not on PATH: npm install -g @google/gemini-cli"),
+        ("codex-sandbox", "codex is not on PATH: npm install -g @openai/codex"),
+        ("no-such-agent {prompt}", "'no-such-agent' from --agent is not on PATH"),
+    ],
+)
+def test_what_is_not_installed_is_refused_once_and_what_would_be_tried_is_shown_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, told: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run(tmp_path, "--agent", given)
+    assert (done.returncode, done.stdout) == (4, "") and done.stderr.count("is not on PATH") == 1
+    assert told in done.stderr and not (tmp_path / ".cancelcontract").exists()
+    assert run(tmp_path, "--agent", given, "--collect-only").returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,8 @@ def test_what_may_live_on_is_told_by_whoever_judges(tries: Try, capsys: pytest.C
     cli.main(["judge", path])
     assert capsys.readouterr().out == "\n".join(finding_lines(result.history, result.checks)) + "\n"
     cli.main(["judge", "--format=json", path])
-    header = result.history.header
-    row = {**result.result.as_dict(), "attempts": result.attempts, "terms": header["terms"], "machine": header["machine"]}
-    assert capsys.readouterr().out.encode() == json_report.text_of(json_report.document([row], terms=header["terms"]))
+    report = json_report.document([result.row], terms=result.history.header["terms"])
+    assert capsys.readouterr().out.encode() == json_report.text_of(report)
 
 
 def test_the_same_trial_twice_has_the_same_verdicts(tries: Try) -> None:

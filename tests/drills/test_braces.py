@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_cancelcontract.adapters.command import CommandAdapter
+from pytest_cancelcontract.adapters.command import CommandAdapter, _meaning
 from pytest_cancelcontract.adapters.protocol import Outcome
 from pytest_cancelcontract.adapters.words import BadCommand, Template, read_outcome_map, read_signal
 from pytest_cancelcontract.run import Run, Spawned
@@ -93,6 +93,11 @@ def test_what_looks_like_a_signal_and_is_none_is_refused(word: str) -> None:
 def test_a_word_that_could_be_both_is_refused(word: str) -> None:
     with pytest.raises(BadCommand, match="could be a signal or a program"):
         read_signal(word, "--cancel-with")
+
+
+@pytest.mark.parametrize(("word", "entry"), [("RUNNING", "RUNNING=running"), ("REVOKED", "REVOKED=OUTCOME"), ("", "WORD=OUTCOME")])
+def test_what_a_word_may_mean_is_not_guessed(word: str, entry: str) -> None:
+    assert _meaning(word) == entry
 
 
 def test_an_outcome_map_is_read() -> None:

@@ -105,7 +105,7 @@ def test_the_matrix_has_a_column_for_each_clause_that_is_not_kept_somewhere() ->
     assert text.startswith("### Cancel contract: 4 drills: 1 broken, 1 kept, 1 broken as expected, 1 could not be run\n")
     measured = ["+0.012 s", "+1.500 s", "-", "0", "7", "-"]
     assert table(text) == [
-        ["scenario", "verdict", "no-survivors", "no-zombies", "noticed", "gone", "reported", "late writes", "late tokens", "survivors"],
+        ["scenario", "verdict", "no-survivors", "no-zombies", "delivered", "gone", "reported", "late writes", "late tokens", "survivors"],
         ["deaf", "broken", "<strong>broken<strong>", "<strong>inconclusive<strong> (SHOULD)", *measured],
         ["polite", "kept", "kept", "", *measured],
         ["daemon", "broken as expected", "broken as expected", "", *measured],

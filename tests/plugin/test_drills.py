@@ -61,7 +61,7 @@ def test_a_kept_and_a_broken_wrapper_are_told_apart(team: Any, run: Run) -> None
             "E * timeline *runner works*",
             "E * rerun     pytest '*::test_broken[[]deaf-child]' --cancel-delivery 0.6 *",
             "E * history   */.cancelcontract/*/*test_broken-deaf-child.jsonl",
-            "test * scenario * verdict * noticed * gone *",
+            "test * scenario * verdict * delivered * gone *",
             "*::test_kept * deaf-child  kept *",
             "*::test_broken * deaf-child  broken: no-survivors*",
         ]

@@ -210,6 +210,16 @@ def test_the_timeline_tells_the_runs_of_a_drill_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [({}, "the wrapper"), ({"agent": True}, "the agent"), ({"agent": True, "live": True}, "the command that was started")],
+)
+def test_the_timeline_tells_what_it_was_that_was_started(header: dict[str, bool], words: str) -> None:
+    ended = Observation(100.2, "process-table", "wrapper-exited", "9:1", {"run": "first", "status": 143})
+    shown = timeline(History({**HEADER, **header}, (PRESSED, ended), "/x/h.jsonl"))
+    assert f"   +0.200 s  {words} exited with status 143" in shown
+
+
 def test_a_timeline_stays_short_and_is_empty_without_a_press() -> None:
     many = [hello(f"{pid}:1", "daemon") for pid in range(40)]
     deaths = [Observation(101.0 + pid, "process-table", "died", f"{pid}:1") for pid in range(40)]
@@ -249,7 +259,7 @@ def as_row(clause: str, verdict: str, level: str = "must") -> dict[str, Any]:
 def test_the_summary_shows_what_was_measured_and_a_dash_for_what_was_not() -> None:
     assert summary([]) == []
     header, line = summary([row()])
-    columns = ["scenario", "verdict", "noticed", "gone", "reported", "late writes", "late tokens", "survivors", "clock", "runs"]
+    columns = ["scenario", "verdict", "delivered", "gone", "reported", "late writes", "late tokens", "survivors", "clock", "runs"]
     assert re.split(" {2,}", header) == columns
     assert re.split(" {2,}", line) == ["deaf", "kept", "+0.012 s", "-", "-", "0", "31", "2", "2.0 ms", "1"]
 
@@ -360,4 +370,4 @@ def test_a_drill_that_could_not_be_run_is_in_the_report_with_nothing_measured() 
     assert read["wrapper"] == "w"
     assert read["drills"][0]["error"] == "the wrapper was not started" and read["drills"][0]["history"] is None
     assert set(read["drills"][0]["measured"].values()) == {None}
-    assert summary([not_run])[1].split() == ["deaf", "inconclusive:", "could", "not", "be", "run", *["-"] * 7, "1"]
+    assert summary([not_run])[1].split() == ["deaf", "could", "not", "be", "run", *["-"] * 7, "1"]

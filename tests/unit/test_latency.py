@@ -84,7 +84,7 @@ def _drill_row(seen: list[Observation]) -> dict[str, object]:
 
 def test_the_summary_has_the_way_of_a_cancel_that_came_on_a_heartbeat() -> None:
     carried, other = _seen(_heartbeats(-0.1, 0.15)), _seen(_heartbeats(-0.1, 0.25), told=0.5)
-    way = "answered +0.020 s, noticed +0.300 s, gone +0.400 s, reported +0.500 s; heartbeats 0.250 s apart"
+    way = "answered +0.020 s, delivered +0.300 s, gone +0.400 s, reported +0.500 s; heartbeats 0.250 s apart"
     assert summary([_drill_row(carried), _drill_row(_seen())])[-1] == f"cancelled on a heartbeat's answer, in 1 drill: {way}"
     assert "medians of 2 drills: answered +0.020 s" in summary([_drill_row(carried), _drill_row(other)])[-1]
     assert not any("heartbeat" in line for line in summary([_drill_row(_seen())])), "a wrapper without heartbeats has no such line"

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "pytest_cancelcontract"
 RUNNER = "uncooperative_runner"
-DATA = {"answers", "history", "identity", "terms", "finding", "scenarios", "workspace_rules"}
+DATA = {"answers", "escapes", "history", "identity", "terms", "finding", "scenarios", "workspace_rules"}
 PURE_STDLIB = {"__future__", "collections", "dataclasses", "enum", "functools", "itertools", "math", "traceback", "typing"}
 """All that a judge may use of the standard library: nothing that can look at the world, or at the time."""
 IMPURE_NAMES = {"open", "eval", "exec", "compile", "__import__", "input", "breakpoint"}

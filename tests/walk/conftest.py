@@ -13,7 +13,7 @@ import pytest
 from tests.walk.samples import samples
 from tests.walk.walking import Cell, Tally, Walk, last_lines, walking
 
-JOBS = 8
+JOBS = 12
 OVERLOAD = 4
 TALLY = pytest.StashKey[Tally]()
 

@@ -38,7 +38,7 @@ STANDING_WORDS = {
 SIGNS = {"broken": "✕", "not-run": "!", "inconclusive": "?", "should": "✕", "expected": "✕", "kept": "✓", "not-covered": "-"}
 _MEASURES = (
     ("answered", "answered_s"),
-    ("noticed", "delivery_s"),
+    ("delivered", "delivery_s"),
     ("gone", "cancel_to_gone_s"),
     ("reported", "cancel_to_reported_s"),
 )

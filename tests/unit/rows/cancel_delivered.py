@@ -3,7 +3,7 @@
 from typing import Any
 
 from pytest_cancelcontract.finding import Verdict
-from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, LEADER, Row, clock, notice, plus, saw, story, terms, without
+from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, LEADER, Row, clock, exited, notice, plus, saw, story, terms, without
 from tests.unit.stories import AT_START, start_story
 
 NOTHING = story(told=None, deaths=None)
@@ -40,6 +40,33 @@ ROWS = (
     Row("a notice exactly at the limit is kept", story(told=5.0, deaths=5.2, reported=5.5, returns=5.5), KEPT),
     Row("a notice after the limit is broken", story(told=5.5, deaths=5.7, reported=6.0, returns=6.0), BROKEN, says=["5.5 s after pressed"]),
     Row("nothing at all is broken once the limit was watched", NOTHING, BROKEN, says=["no notice and no force", "nobody told the run"]),
+    Row(
+        "the signal ended the wrapper itself, and nothing reached the run",
+        plus(NOTHING, exited(0.4, -15)),
+        BROKEN,
+        says=[
+            "the signal ended the wrapper itself (it was ended by SIGTERM +0.4 s), and it passed nothing on",
+            "in a shell, exec the program, or trap the signal, signal the run and wait for it: a shell without a trap dies alone",
+        ],
+    ),
+    Row(
+        "a signal that no wrapper can pass on", plus(NOTHING, exited(0.4, -9)), BROKEN, says=["nobody told the run", "tell the run as soon"]
+    ),
+    Row("a wrapper that left by itself", plus(NOTHING, exited(0.4, 143)), BROKEN, says=["nobody told the run", "tell the run as soon"]),
+    Row("a wrapper that was ended before the press", plus(NOTHING, exited(-0.4, -15)), BROKEN, says=["nobody told the run"]),
+    Row("a wrapper that was ended after the handover", plus(NOTHING, exited(0.6, -15)), BROKEN, says=["nobody told the run"]),
+    Row(
+        "the wrapper of another run is another's",
+        plus(NOTHING, exited(0.4, -15, run="bystander")),
+        BROKEN,
+        says=["nobody told the run", "tell the run as soon"],
+    ),
+    Row(
+        "a wrapper that was ended, and whose run was told late",
+        plus(story(told=5.5, deaths=5.7, reported=6.0, returns=6.0), exited(5.6, -15)),
+        BROKEN,
+        says=["heard of the cancel late", "tell the run as soon"],
+    ),
     Row("a term is named with its origin", NOTHING, BROKEN, terms(delivery=1.5), says=["(delivery 1.5; delivery from marker)"]),
     Row("nothing is inconclusive when the limit was not watched", story(told=None, deaths=None, end=3.0), INCONCLUSIVE, spoilt=True),
     Row(

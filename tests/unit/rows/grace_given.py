@@ -16,10 +16,22 @@ def left_to_child(told: float | None = 0.1, cleans: float | None = 1.1, dies: fl
 
 CLEAN = story(told=0.1, cleans=(0.1, 1.1), deaths=1.2, goodbyes=["leader"], reported=1.5, returns=1.5)
 CUT = story(told=0.1, cleans=(0.1, None), deaths=0.6, reported=0.9, returns=0.9)
+CUT_SHORT = (
+    "0.5 s after its notice, its clean-up unfinished",
+    "(cleanup 1; the default, which is the smaller of 1 s and half of the grace)",
+    "keep waiting; or promise less: a shorter clean-up (--cancel-cleanup; --cleanup of the command cancelcontract)",
+)
 CHILD = (hello(-1.0, "deaf-child"), held(-1.0, "deaf-child"), notice(0.1, "deaf-child"), says("cleanup-started", 0.1, "deaf-child"))
 ROWS = (
     Row("a clean-up that finishes is kept", CLEAN, KEPT, says=["finished its clean-up after 1.0 s"]),
-    Row("a clean-up cut short is broken", CUT, BROKEN, says=["0.5 s after its notice, its clean-up unfinished"]),
+    Row("a clean-up cut short is broken", CUT, BROKEN, says=CUT_SHORT),
+    Row(
+        "a clean-up that was promised is told by its origin only",
+        CUT,
+        BROKEN,
+        terms(cleanup=1),
+        says=["(cleanup 1; cleanup from marker)", "or promise less"],
+    ),
     Row("killed without notice is broken", story(told=None, reported=0.9), BROKEN, says=["with no notice at all", "force was used first"]),
     Row("a clean-up that finishes exactly as it dies is kept", story(told=0.1, cleans=(0.1, 1.1), deaths=1.1, reported=1.5), KEPT),
     Row(

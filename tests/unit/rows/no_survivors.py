@@ -1,5 +1,9 @@
 """Rows for no-survivors; the deadline is +12 s."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from tests.unit.builders import (
     BROKEN,
     INCONCLUSIVE,
@@ -20,6 +24,13 @@ from tests.unit.builders import (
 )
 from tests.unit.stories import AT_START, beside, start_story
 
+
+def _ungrouped(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Without any process's group, in looks as well."""
+    told = {name: value for name, value in data.items() if name != "pgid"}
+    return told | ({"processes": [_ungrouped(one) for one in data["processes"]]} if "processes" in data else {})
+
+
 CHILD = "4711:1001"
 BOTH = {"leader": 0.2, "deaf-child": 5.3}
 GONE = story(deaths=BOTH, reported=5.5)
@@ -28,6 +39,7 @@ AT_DEADLINE = story(deaths={"leader": 0.2, "deaf-child": 12.0}, reported=12.2)
 AFTER = story(deaths={"leader": 0.2, "deaf-child": 12.5}, reported=12.7)
 BUSY = look_again(without(AFTER, "process-table.look", moment="handover"), "deadline", row("leader", "gone"), row("deaf-child", "dying"))
 DYING = [one for one in BUSY if not (one.kind == "wrote" and one.at_s > PRESSED_S)]
+NO_GROUP = [replace(one, data=_ungrouped(one.data)) for one in LIVES]
 STRANGER = row("deaf-child", subject="4711:7777")
 RETRY = (hello(13.0, subject="4900:1", attempt="k3f9-9", roles=["leader"]), held(13.0, subject="4900:1", attempt="k3f9-9"))
 HELPER = held(-1.0, "helperd", subject="4730:1006", attempt="", by="descent", found=True, pid=4730)
@@ -42,7 +54,8 @@ ROWS = (
         says=[
             "pid 4711 (start 1001, deaf-child) running 12.7 s after pressed",
             "parent 50, group 4700, session 4700",
-            "the leader left first",
+            "it told of no notice; it is in the leader's group, and only the leader had notice, and left (+0.2 s): was the leader"
+            " signalled, and not its group?",
         ],
     ),
     Row("the deadline names its terms", LIVES, BROKEN, terms(grace=3), says=["delivery 5 + grace 3 + kill_within 2; grace from marker"]),
@@ -115,6 +128,30 @@ ROWS = (
         story(told={"leader": 0.1, "daemon": 0.1}, deaths={"leader": 0.2, "daemon": None}),
         BROKEN,
         says=["it had SIGTERM and ignored it; the leader left first (+0.2 s): was the escalation called off with it?"],
+    ),
+    Row(
+        "a child in the leader's group that had notice too",
+        story(told={"leader": 0.1, "deaf-child": 0.1}, deaths={"leader": 0.2, "deaf-child": None}),
+        BROKEN,
+        says=["it had SIGTERM and ignored it; the leader left first (+0.2 s): was the escalation called off with it?"],
+    ),
+    Row(
+        "a child in the leader's group, of which another child had notice",
+        story(told={"leader": 0.1, "slow-child": 0.1}, deaths={"leader": 0.2, "slow-child": 1.3, "deaf-child": None}),
+        BROKEN,
+        says=["it told of no notice; the leader left first (+0.2 s): was the escalation called off with it?"],
+    ),
+    Row(
+        "a child in the leader's group, of which only the leader was killed",
+        story(told=None, deaths={"leader": 0.2, "deaf-child": None}),
+        BROKEN,
+        says=["it is in the leader's group, and only the leader was killed (+0.2 s): was the leader signalled, and not its group?"],
+    ),
+    Row(
+        "a child of which nobody knows the group",
+        NO_GROUP,
+        BROKEN,
+        says=["it told of no notice; the leader left first (+0.2 s): was the escalation called off with it?"],
     ),
     Row("never delivered explains it", story(told=None, deaths=None), BROKEN, says=["the cancel never reached the run"]),
     Row("the leader itself ignores the notice", story(deaths=None), BROKEN, says=["it had SIGTERM and ignored it; no force followed"]),

@@ -1,12 +1,34 @@
 """Rows for no-zombies, judged by the look at the end."""
 
-from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, Row, look_again, row, story, without
+from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, STARTER, Row, look_again, plus, row, saw, story, without
 
 DONE = story()
 BOTH = story(deaths={"leader": 0.2, "daemon": 0.3})
+UNWAITED = (
+    "zombies whose parent (pid 50) lives on: pid 4700",
+    "whoever starts a child has to wait for it, also after it was killed: poll() or wait() in Python",
+)
 ROWS = (
     Row("nothing left is kept", DONE, KEPT),
-    Row("a zombie of what started the run is broken", look_again(DONE, "end", row("leader", "Z")), BROKEN, says=["pid 4700", "50:9"]),
+    Row("a zombie of what started the run is broken", look_again(DONE, "end", row("leader", "Z")), BROKEN, says=UNWAITED),
+    Row(
+        "the wrapper has not waited",
+        plus(look_again(DONE, "end", row("leader", "Z")), saw("process-table", "spawned", -1.5, STARTER, role="wrapper")),
+        BROKEN,
+        says=["zombies whose parent (pid 50, the wrapper) lives on"],
+    ),
+    Row(
+        "the process in which the adapter lives has not waited",
+        plus(look_again(DONE, "end", row("leader", "Z")), saw("process-table", "spawned", -1.5, STARTER, role="host")),
+        BROKEN,
+        says=["zombies whose parent (pid 50, the process that hosts the adapter) lives on"],
+    ),
+    Row(
+        "another process that was started has another name",
+        plus(look_again(DONE, "end", row("leader", "Z")), saw("process-table", "spawned", -1.5, "50:77", role="wrapper")),
+        BROKEN,
+        says=["zombies whose parent (pid 50) lives on"],
+    ),
     Row("a zombie that init has yet to reap does not count", look_again(DONE, "end", row("leader", "Z", parent="1:1", ppid=1)), KEPT),
     Row(
         "a zombie of another parent does not count",

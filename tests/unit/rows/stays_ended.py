@@ -1,7 +1,25 @@
 """Rows for stays-ended; the run is over at +5.4 s, so the watch has to go on until +8.4 s."""
 
 from pytest_cancelcontract.history import Observation
-from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, Row, died, held, hello, plus, story, terms, without
+from tests.unit.builders import (
+    BROKEN,
+    INCONCLUSIVE,
+    KEPT,
+    PRESSED_S,
+    Row,
+    booked,
+    clock,
+    closed,
+    died,
+    held,
+    hello,
+    plus,
+    request,
+    saw,
+    story,
+    terms,
+    without,
+)
 from tests.unit.stories import WATCHED, revival
 
 
@@ -11,6 +29,16 @@ def ended(end: float = 8.6, outcome: str = "cancelled") -> list[Observation]:
 
 ENDED = ended()
 AGAIN = plus(ENDED, *revival(6.0))
+AGENTS = WATCHED | {"agent": True}
+
+
+def asked(came: float, began: float) -> list[Observation]:
+    """An agent that is over at +5.4 s, and a request that came to the machine at one time and was read at another."""
+    at_work = saw("adapter", "at-work", -0.01, what="while it runs a tool")
+    late = (request(began, "r9", attempt="", came_s=PRESSED_S + came), closed(began + 0.02, "r9", "disconnected"))
+    return [*without(booked(plus(ENDED, at_work, *late)), "clock"), *clock(-2.0, 9.0, 0.02)]
+
+
 SUCCESSOR = (hello(0.2, "successor"), held(0.2, "successor"), died(0.4, "successor"))
 ROWS = (
     Row("nothing until retry after it was over is kept", ENDED, KEPT, header=WATCHED, says=["no new attempt until +8.", "gone +5.2 s"]),
@@ -53,6 +81,7 @@ ROWS = (
     Row("a new attempt is broken in any drill", plus(story(), *revival(0.9)), BROKEN),
     Row("the drill's own second start is nobody's doing", story(restart=0.9, end=4.2), KEPT, header=WATCHED),
     Row("another process of the same attempt is none", plus(ENDED, *SUCCESSOR), KEPT, header=WATCHED),
+    Row("a request of before the agent's end that was read behind it is kept", asked(5.39, 5.6), KEPT, header=AGENTS),
     Row("a longer retry was promised", ENDED, INCONCLUSIVE, terms(retry=4), header=WATCHED),
     Row(
         "never gone: reckoned from the deadline",
