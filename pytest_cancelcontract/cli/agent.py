@@ -10,6 +10,7 @@ import concurrent.futures
 import shutil
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,6 +276,9 @@ def _one(wanted: _Wanted, recorder: Any, trial: Trial, folder: Path, lanes: Any,
         )
     except (DrillError, RecorderFailed) as error:
         return None if enough.is_set() else _Told(trial, error=str(error))
+    except Exception as error:  # a fault of ours: what the other trials have shown must not be lost for it
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return _Told(trial, error=f"an internal error: {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
     result.rerun = f"{wanted.rerun} --scenario {trial.id}"
     return _Told(trial, result)
 

@@ -114,6 +114,10 @@ Row = Mapping[str, Any]
 _COLUMNS = ("scenario", "verdict", "delivered", "gone", "reported", "late writes", "late tokens", "survivors", "clock", "runs")
 
 
+MANY = 3
+"""From so many drills on with the same clause broken, it is told to be mended first."""
+
+
 def summary(rows: Sequence[Row]) -> list[str]:
     """The drills as a table, then what was not judged and what a SHOULD says; empty without drills."""
     if not rows:
@@ -130,10 +134,24 @@ def summary(rows: Sequence[Row]) -> list[str]:
 def remarks(rows: Sequence[Row]) -> list[str]:
     """What stands below the table, a line each.
 
-    What a cancel costs that comes on a heartbeat's answer, what kept checks leave open, what a SHOULD says, what is expected, and what is
+    What to mend first, what a cancel costs that comes on a heartbeat's answer, what kept checks leave open, what a SHOULD says, what is expected, and what is
     not covered.
     """
-    return [*_heartbeat_lines(rows), *_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
+    first = _first_lines(rows)
+    return [*first, *_heartbeat_lines(rows), *_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
+
+
+def _first_lines(rows: Sequence[Row]) -> list[str]:
+    """Where the cancel reached nobody in several drills: most of what else is broken there is broken for that."""
+    lost = [row for row in rows if _breaks(row, "cancel-delivered")]
+    if len(lost) < MANY:
+        return []
+    where = f"in {len(lost)} of {len(rows)} drills the cancel did not reach the run in time"
+    return [f"mend cancel-delivered first: {where}, and most of the rest follows from it"]
+
+
+def _breaks(row: Row, clause: str) -> bool:
+    return any(check["clause"] == clause and check["verdict"] == Verdict.BROKEN for check in row.get("checks", ()))
 
 
 def has_several_tests(rows: Sequence[Row]) -> bool:

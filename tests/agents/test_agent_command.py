@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_cancelcontract import cli
+from pytest_cancelcontract.agents import verdict
+from pytest_cancelcontract.agents.trials import Trial
 from pytest_cancelcontract.history import load
 from tests.agents.sample_verdicts import SAMPLES
 
@@ -188,3 +191,23 @@ def test_ctrl_c_ends_the_agents_and_says_so(tmp_path: Path) -> None:
         process.wait()
     assert process.returncode == 2, errors
     assert "interrupted" in errors and "Traceback" not in errors
+
+
+def test_a_fault_of_ours_in_one_trial_costs_that_trial_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = verdict.try_agent
+
+    def faulty(recorder: object, agent: object, trial: Trial, *more: object, **given: object) -> object:
+        if trial.id == "agent-start-term":
+            raise RecursionError("too deep")
+        return whole(recorder, agent, trial, *more, **given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(verdict, "try_agent", faulty)
+    monkeypatch.chdir(tmp_path)
+    status = cli.main([*words("--scenario", "streaming-term", "--scenario", "start-term", "--report", "r.json")[3:]])
+    said = capsys.readouterr()
+    assert status == 1
+    assert "agent-streaming-term: kept\n" in said.out and "agent-start-term: could not be tried\n" in said.out
+    assert "an internal error: RecursionError: too deep (test_agent_command.py:" in said.out + said.err
+    assert len(json.loads((tmp_path / "r.json").read_text())["drills"]) == 2

@@ -243,6 +243,13 @@ def row(**fields: Any) -> dict[str, Any]:
     }
 
 
+def test_a_cancel_that_reached_nobody_again_and_again_is_told_to_be_mended_first() -> None:
+    lost = row(checks=[as_row("cancel-delivered", "broken")])
+    words = "mend cancel-delivered first: in 3 of 4 drills the cancel did not reach the run in time, and most of the rest follows from it"
+    assert words in summary([lost, lost, lost, row()])
+    assert not any("first" in line for line in summary([lost, lost, row(), row()]))
+
+
 def as_row(clause: str, verdict: str, level: str = "must") -> dict[str, Any]:
     return {
         "clause": clause,
