@@ -134,8 +134,8 @@ def summary(rows: Sequence[Row]) -> list[str]:
 def remarks(rows: Sequence[Row]) -> list[str]:
     """What stands below the table, a line each.
 
-    What to mend first, what a cancel costs that comes on a heartbeat's answer, what kept checks leave open, what a SHOULD says, what is expected, and what is
-    not covered.
+    What to mend first, what a cancel costs that comes on a heartbeat's answer, what kept checks leave open, what a SHOULD says, what is
+    expected, and what is not covered.
     """
     first = _first_lines(rows)
     return [*first, *_heartbeat_lines(rows), *_note_lines(rows), *_should_lines(rows), *_expected_lines(rows), *_not_covered_lines(rows)]
