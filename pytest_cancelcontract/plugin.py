@@ -154,6 +154,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.line(line)
     for line in results.why_red():
         terminalreporter.line(line, red=True)
+    for line in _side(config).left if _SIDE in config.stash else ():
+        terminalreporter.line(line)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

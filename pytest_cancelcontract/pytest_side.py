@@ -510,6 +510,11 @@ class PytestSide:
         if self._session is not None:
             self._session.close()
 
+    @property
+    def left(self) -> list[str]:
+        """What could not be removed at the end, a line each."""
+        return [f"could not be removed: {path}" for path in self._session.left] if self._session is not None else []
+
 
 def time_limit_s(terms: Terms, scenario: Scenario) -> float:
     """How long a contract test may take: its drill and the one rerun, each after the drills that are in flight before it."""

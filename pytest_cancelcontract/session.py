@@ -139,6 +139,7 @@ class Session:
         self._at_most: list[tuple[Adapter, int]] = []
         self._closed = False
         self.failed: dict[str, Exception] = {}
+        self.left: list[Path] = []
 
     # ------------------------------------------------------------------ one drill
 
@@ -358,6 +359,7 @@ class Session:
         try:
             if recorder is not None:
                 recorder.close()
+                self.left = recorder.left
         finally:
             for _, driver in drivers:
                 driver.close(within_s=5.0)

@@ -68,12 +68,15 @@ def _around(history: History) -> Iterator[str]:
     """What lies in its home, its folder for temporary files, and its workspace."""
     seen = history.last("workspace", "lies-around")
     for place, found in (seen.data.get("places") or {} if seen is not None else {}).items():
-        if any(found.get(label) for label in ("files", "sockets", "mounts")):
+        if any(found.get(label) for label in ("files", "sockets", "mounts", "link")):
             yield f"{place}: {_found(found)}"
 
 
 def _found(found: Mapping[str, Any]) -> str:
-    parts = [f"{found['files']} files, in {', '.join(found['names'])}"] if found["files"] else []
+    count = f"{'at least ' if found.get('more') else ''}{found['files']} files"
+    parts = [f"{count}, in {', '.join(found['names'])}"] if found["files"] else []
+    if link := found.get("link"):
+        parts.append(f"it has become a link, which was not followed: {link}")
     parts += [f"{label}: {words.several(found[label], ', ')}" for label in ("sockets", "locks") if found[label]]
     if mounts := found.get("mounts"):
         parts.append(f"mounted, so that this folder cannot be removed: {words.several(mounts, ', ')}")

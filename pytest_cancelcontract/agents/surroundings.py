@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_cancelcontract.recorder import mounts
+from pytest_cancelcontract.recorder import folders, mounts
 from uncooperative_runner.spend import PROVIDER
 
 PASSED = frozenset(
@@ -21,6 +21,8 @@ PASSED = frozenset(
 )
 """What a program needs to run, beside ``LC_…``: all that an agent gets of the user's variables. A secret may have any name."""
 NAMES_AT_MOST = 20
+LOOKED_AT_MOST = 50_000
+"""How many files and folders are looked at in one place: a count that ends is told sooner than one of a whole cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,10 @@ class Surroundings:
         return {**kept, "CI": "1", **loopback, **own, **places}
 
     def left(self) -> dict[str, Any]:
-        """What lies around now, by place: how many files there are, the first names at its top, and the sockets, lock files and mounts."""
+        """What lies around now, by place: how many files there are, the first names at its top, and the sockets, lock files and mounts.
+
+        A place that has become a link has none of them, and where it leads as ``link``; where the look was cut short, ``more`` is true.
+        """
         places = {"home": self.home, "temporary": self.temporary, "workspace": self.workspace}
         return {name: _left(place) for name, place in places.items()}
 
@@ -62,25 +67,36 @@ def is_passed(name: str) -> bool:
 
 
 def _left(place: Path) -> dict[str, Any]:
+    if link := _link_at(place):
+        return {"files": 0, "names": [], "sockets": [], "locks": [], "mounts": [], "link": link}
     place = place.resolve()
     mounted = mounts.at_or_below(place)
-    found = list(_walk(place, mounted))
+    found = list(itertools.islice(_walk(place, mounted), LOOKED_AT_MOST + 1))
+    more = {"more": True} if len(found) > LOOKED_AT_MOST else {}
     return {
         "files": sum(stat.S_ISREG(mode) for _, mode in found),
         "names": sorted({path.relative_to(place).parts[0] for path, _ in found})[:NAMES_AT_MOST],
         "sockets": [str(path.relative_to(place)) for path, mode in found if stat.S_ISSOCK(mode)][:NAMES_AT_MOST],
         "locks": [str(path.relative_to(place)) for path, mode in found if path.name.endswith((".lock", ".pid"))][:NAMES_AT_MOST],
         "mounts": mounted[:NAMES_AT_MOST],
+        **more,
     }
+
+
+def _link_at(place: Path) -> str:
+    """The link that a place of the drill has become, or a folder above that was made for the drill; those further above are the user's."""
+    for one in (place, *place.parents[:2]):
+        try:
+            return f"{one} -> {one.readlink()}"
+        except OSError:
+            continue
+    return ""
 
 
 def _walk(place: Path, mounted: Collection[str]) -> Iterator[tuple[Path, int]]:
     """Everything below a folder with its mode; what vanishes meanwhile is left out, and no link and no mount is entered."""
-    for folder, folders, files in os.walk(place):
-        folders[:] = [name for name in folders if str(Path(folder, name)) not in mounted]
-        for name in (*folders, *files):
-            path = Path(folder, name)
-            try:
-                yield path, path.lstat().st_mode
-            except OSError:
-                continue
+    for entry in folders.walk(place, but=mounted):
+        try:
+            yield Path(entry.path), entry.stat(follow_symlinks=False).st_mode
+        except OSError:
+            continue

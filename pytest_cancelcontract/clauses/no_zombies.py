@@ -54,6 +54,8 @@ def check(facts: Facts) -> Finding:
 
 def _starter(facts: Facts, subject: str) -> str:
     """What started the run, by its pid; by its role, too, where it was started for the adapter."""
+    if subject == facts.history.header.get("test_process"):
+        return f"pid {subject.partition(':')[0]}, the test process"
     role = next((str(one.data.get("role")) for one in facts.history.of("process-table", "spawned") if one.subject == subject), "")
     named = {"wrapper": ", the wrapper", "host": ", the process that hosts the adapter"}
     return f"pid {subject.partition(':')[0]}{named.get(role, '')}"

@@ -64,9 +64,16 @@ def requests_of(facts: Facts) -> tuple[Request, ...]:
             count, since_s = int(seen.data.get("count", 0)), float(seen.data.get("since_s", seen.at_s))
             tokens.setdefault(id, []).append(Tokens(count, since_s, seen.at_s))
     return tuple(
-        Request(id, asked.at_s, end.at_s if (end := ended.get(id)) else math.inf, end.kind if end else "", asked, tuple(tokens.get(id, ())))
+        Request(
+            id, began_s(asked), end.at_s if (end := ended.get(id)) else math.inf, end.kind if end else "", asked, tuple(tokens.get(id, ()))
+        )
         for id, asked in came.items()
     )
+
+
+def began_s(asked: Observation) -> float:
+    """When its first bytes reached the machine, by the kernel; a recorder that is late reads them later."""
+    return float(asked.data.get("came_s", asked.at_s))
 
 
 def tokens_after(requests: Sequence[Request], at_s: float) -> int:

@@ -258,6 +258,8 @@ def _try_all(wanted: _Wanted, told: list[_Told]) -> None:
                 raise
     finally:
         recorder.close()
+        for stays in recorder.left:
+            print(f"cancelcontract run: could not be removed: {stays}", file=sys.stderr)
 
 
 def _one(wanted: _Wanted, recorder: Any, trial: Trial, folder: Path, lanes: Any, enough: threading.Event) -> _Told | None:

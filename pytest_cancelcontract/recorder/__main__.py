@@ -27,6 +27,8 @@ def main() -> int:
     # Handlers and not SIG_IGN: ignored signals are inherited by what is started from here, and a wrapper must get its own.
     for deaf_to in (signal.SIGINT, signal.SIGHUP):
         signal.signal(deaf_to, lambda *_: None)
+    # A blocked one is inherited as well, and whoever blocked it where pytest was started did not mean the wrapper.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     sys.setswitchinterval(SWITCH_EVERY_S)
     descriptors.raise_limit()
     guarded = process_table.identity_of(given.guarded) if os.getppid() == given.guarded else None

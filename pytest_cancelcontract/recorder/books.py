@@ -33,7 +33,7 @@ class Book:
     def note(self, kind: str, at_s: float, data: dict[str, Any]) -> None:
         """Take what the meter notes."""
         if kind == "request":
-            self.requests[data["request"]] = {**data, "began_s": at_s, "ended_s": None, "ending": "", "tokens": 0}
+            self.requests[data["request"]] = {**data, "began_s": data["came_s"], "ended_s": None, "ending": "", "tokens": 0}
         elif kind == "tokens":
             self.requests[data["request"]]["tokens"] = data["total"]
         elif kind in ENDINGS:

@@ -94,6 +94,8 @@ class Recorder:
         self._spawned: list[Identity] = []
         self._unfinished: dict[str, Path] = {}
         self._root: Path | None = None
+        self.left: list[Path] = []
+        """The folders of discarded drills that could not be removed; once it is closed, those that still stay, or the root of them all."""
         threading.Thread(target=self._read_answers, name="cancelcontract-recorder-answers", daemon=True).start()
 
     @classmethod
@@ -122,6 +124,8 @@ class Recorder:
         recorder = cls(process, ours)
         try:
             recorder._root = Path(recorder.ask("ping")["root"])
+            with contextlib.suppress(OSError):
+                folders.know_root(recorder._root)
         except RecorderFailed:
             recorder.close()
             raise
@@ -230,8 +234,9 @@ class Recorder:
         return reaped
 
     def discard(self, drill: OpenDrill) -> None:
-        """Remove the drill's folder (not its history)."""
-        self.ask("discard", drill=drill.id)
+        """Remove the drill's folder (not its history); one that cannot be removed is in ``left`` then."""
+        if left := self.ask("discard", drill=drill.id)["left"]:
+            self.left.append(Path(left))
 
     def close(self) -> None:
         """End everything of every drill, then the recorder itself; safe to call twice."""
@@ -251,6 +256,8 @@ class Recorder:
         self._link.close()
         if self._process.returncode:
             self._end_orphans()
+        root = [] if self._root is None else [self._root]
+        self.left = [folder for folder in self.left if os.path.lexists(folder)] or [folder for folder in root if os.path.lexists(folder)]
 
     def _end_orphans(self) -> None:
         """End what the recorder, which was killed itself, would have ended: its commands, and what its histories say it held or found.

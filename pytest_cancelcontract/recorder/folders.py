@@ -9,7 +9,8 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_cancelcontract.recorder import mounts
@@ -24,13 +25,22 @@ _FILES = {
     "src/main.txt": "first line\nsecond line\n",
     "src/deep/nested/part.txt": "a nested part\n",
 }
+_LOOK = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0)
+_roots: dict[Path, tuple[int, int]] = {}
 
 
 def make_root(wanted: Path | None) -> Path:
     """A new, short-named folder for all drills of a recorder; others may pass through it and not list it."""
     root = Path(tempfile.mkdtemp(prefix="ccd-", dir=wanted))
     root.chmod(0o711)
+    know_root(root)
     return root
+
+
+def know_root(root: Path) -> None:
+    """Keep in mind which folder a root is: nothing is removed in another one that lies at its path later."""
+    status = os.lstat(root)
+    _roots[root] = status.st_dev, status.st_ino
 
 
 def make_source(folder: Path) -> None:
@@ -72,15 +82,25 @@ def digests(folder: Path) -> dict[str, str]:
 
     git's own bookkeeping is left out but for the branches: a worktree added to the source is a legitimate use of it.
     """
-    found = {}
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
-        if here == folder and ".git" in folders:
-            folders.remove(".git")
-            found.update({f".git/refs/heads/{name}": _digest(path) for name, path in _heads(folder)})
-        for name in names:
-            found[str((here / name).relative_to(folder))] = _digest(here / name)
+    if folder.is_symlink():
+        return {}
+    git = folder / ".git"
+    found = {f".git/refs/heads/{name}": _digest(path) for name, path in _heads(folder)} if git.is_dir() else {}
+    for entry in walk(folder, but={str(git)}):
+        if not _is_folder(entry) and not os.path.isdir(entry.path):
+            found[str(Path(entry.path).relative_to(folder))] = _digest(Path(entry.path))
     return found
+
+
+def walk(folder: Path, but: Collection[str] = ()) -> Iterator[os.DirEntry[str]]:
+    """What lies in a folder, however deep (``os.walk`` may end by ``RecursionError``), but for these paths; no link in it is entered."""
+    pending = [str(folder)]
+    while pending:
+        for entry in _listed(pending.pop()):
+            if entry.path not in but:
+                yield entry
+                if _is_folder(entry):
+                    pending.append(entry.path)
 
 
 def _heads(folder: Path) -> list[tuple[str, Path]]:
@@ -94,33 +114,119 @@ def _digest(path: Path) -> str:
         return f"unreadable: {error.strerror}"
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder with everything in it, read-only folders too; what cannot be removed stays.
+@dataclass(slots=True)
+class _Level:
+    """A folder on the way down to the one that is being emptied: its name in the one above, which it is, what there is still to remove."""
 
-    What is mounted in it is somebody's: it is not entered, and stays with the folders above it.
+    name: str
+    which: tuple[int, int]
+    folders: list[str]
+
+
+def remove(folder: Path) -> bool:
+    """Remove a folder with everything in it, read-only folders too; what cannot be removed stays. Returns whether the folder is gone.
+
+    What is mounted in it is somebody's: it is not entered, and stays with the folders above it. No link is followed either: not one that
+    lies in the folder, nor one that has taken the place of the folder, which stays as well. Each step starts at an open folder, and not
+    at a path, so neither is what somebody exchanges for a link meanwhile; and few are open at once, so depth is no matter.
     """
-    mounted = frozenset(mounts.at_or_below(folder))
-    places = list(_open_up(folder, mounted))
-    if not mounted:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for place, names in reversed(places):
-        for name in names:
-            with contextlib.suppress(OSError):
-                (place / name).unlink()
+    try:
+        above = os.open(folder.parent, _LOOK)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    try:
+        if _roots.get(folder.parent, _which(above)) != _which(above):
+            return False
         with contextlib.suppress(OSError):
-            place.rmdir()
+            _remove_in(above, folder.name, _roots.get(folder))
+        os.stat(folder.name, dir_fd=above, follow_symlinks=False)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    finally:
+        os.close(above)
+    return False
 
 
-def _open_up(folder: Path, mounted: frozenset[str]) -> Iterator[tuple[Path, list[str]]]:
-    """Every folder that is not mounted, made one that can be emptied, with the names in it that are no folders; those above come first."""
-    if str(folder.resolve()) in mounted:
-        return
-    for place, names, files in os.walk(folder.resolve()):
-        links = [name for name in names if os.path.islink(os.path.join(place, name))]
-        names[:] = [name for name in names if name not in links and os.path.join(place, name) not in mounted]
-        for name in names:
+def _remove_in(above: int, name: str, expected: tuple[int, int] | None) -> None:
+    mount, here = mounts.of(above), os.dup(above)
+    way = [_Level("", _which(here), [name])]
+    try:
+        while True:
+            if way[-1].folders:
+                here = _enter(way, here, mount, expected if len(way) == 1 else None)
+                continue
+            if len(way) == 1:
+                return
+            outer = os.open("..", _LOOK, dir_fd=here)
+            os.close(here)
+            here, name = outer, way.pop().name
+            if _which(here) != way[-1].which:
+                return  # it was moved meanwhile, and what is above it now is not ours
             with contextlib.suppress(OSError):
-                path = Path(place, name)
-                path.chmod(path.stat().st_mode | stat.S_IRWXU)
-        yield Path(place), [*files, *links]
+                os.rmdir(name, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _enter(way: list[_Level], here: int, mount: int, expected: tuple[int, int] | None) -> int:
+    """Remove the next folder of ``here``; where it has folders itself, it is put on the way and returned, and else ``here``."""
+    name = way[-1].folders.pop()
+    try:
+        inner = os.open(name, _LOOK | os.O_NOFOLLOW, dir_fd=here)
+    except OSError:
+        return here
+    folders: list[str] = []
+    try:
+        which = _which(inner)
+        if mounts.of(inner) != mount or expected not in (None, which):
+            return here
+        if folders := _without_files(inner):
+            way.append(_Level(name, which, folders))
+            return inner
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=here)
+        return here
+    finally:
+        os.close(here if folders else inner)
+
+
+def _without_files(here: int) -> list[str]:
+    """Make an open folder one that can be emptied, and remove what is no folder; returns the names of those in it."""
+    mode = os.fstat(here).st_mode
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        with contextlib.suppress(OSError):
+            os.chmod(f"/proc/self/fd/{here}", stat.S_IMODE(mode) | stat.S_IRWXU)  # fchmod(2) refuses a folder that is open by O_PATH
+    folders = []
+    try:
+        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
+    except OSError:
+        return []
+    try:
+        for entry in _listed(listing):
+            if _is_folder(entry):
+                folders.append(entry.name)
+                continue
+            with contextlib.suppress(OSError):
+                os.unlink(entry.name, dir_fd=here)
+    finally:
+        os.close(listing)
+    return folders
+
+
+def _listed(folder: str | int) -> list[os.DirEntry[str]]:
+    found: list[os.DirEntry[str]] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        found.extend(entries)
+    return found
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _which(folder: int) -> tuple[int, int]:
+    status = os.fstat(folder)
+    return status.st_dev, status.st_ino

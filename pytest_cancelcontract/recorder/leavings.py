@@ -5,6 +5,7 @@ Looked at only when the task's second start has come to nothing; what that means
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_cancelcontract.identity import Identity
-from pytest_cancelcontract.recorder import mounts, process_table
+from pytest_cancelcontract.recorder import folders, mounts, process_table
 from uncooperative_runner import poison
 
 
@@ -42,12 +43,12 @@ def _obstacle(folder: str, owner: int) -> str:
 
 def _folders_of_others(folder: str, owner: int) -> Iterator[str]:
     """Folders that this user can neither write to nor make so; one's own that is read-only, as the poison's is, can be opened."""
-    for place, _, _ in os.walk(folder):
+    for place in itertools.chain([folder], (entry.path for entry in folders.walk(Path(folder)))):
         try:
             status = os.lstat(place)
         except OSError:
             continue
-        if owner not in (0, status.st_uid) and not status.st_mode & stat.S_IWOTH:
+        if stat.S_ISDIR(status.st_mode) and owner not in (0, status.st_uid) and not status.st_mode & stat.S_IWOTH:
             yield place
 
 

@@ -21,3 +21,16 @@ def at_or_below(folder: str | Path) -> list[str]:
         return []
     points = [_OCTAL.sub(lambda code: chr(int(code[1], 8)), line.split(" ")[4]) for line in lines]
     return [point for point in points if f"{point.rstrip('/')}/".startswith(inside)]
+
+
+def of(descriptor: int) -> int:
+    """The mount that an open file or folder lies in: another one below tells a bind mount too, and nobody can exchange it as he can a path.
+
+    Raises:
+        OSError: the kernel does not say.
+    """
+    for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "mnt_id":
+            return int(value)
+    raise OSError(f"no mnt_id in /proc/self/fdinfo/{descriptor}")

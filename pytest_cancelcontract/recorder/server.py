@@ -182,6 +182,7 @@ class Recorder:
             "terms": terms,
             "machine": machine.facts(),
             "wall_time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "test_process": str(self._guarded.identity),
             "token": token,
         }
         try:
@@ -330,8 +331,8 @@ class Recorder:
         watch = self._watches.pop(drill)
         for token in watch.roll.tokens:
             self._by_token.pop(token, None)
-        await asyncio.to_thread(folders.remove, watch.folder)
-        return {}
+        is_gone = await asyncio.to_thread(folders.remove, watch.folder)
+        return {"left": None if is_gone else str(watch.folder)}
 
     # --- Runner processes ---------------------------------------------------------------------------------------------
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from pytest_cancelcontract.answers import Failure, Stream, ToolCall
 from pytest_cancelcontract.underway import EndedBeforePress
 from tests.agents.conftest import TERMS, Try, sample
 from tests.agents.test_agent_found import survivors
+from tests.recorder.test_folders import in_a_namespace
 
 
 def test_an_agent_that_does_not_exist_is_not_started(tries: Try) -> None:
@@ -75,7 +74,7 @@ def test_no_key_of_the_user_reaches_the_agent_or_the_history(tries: Try) -> None
     agent = agent_of([sys.executable, "-c", code], origin="test").passing(["KEPT"])
     with pytest.raises(EndedBeforePress) as told:
         tries(agent, "streaming-term", environment=environment)
-    assert "kept-3" in str(told.value) and "precious" not in str(told.value)
+    assert "('KEPT', '" in str(told.value) and "precious" not in str(told.value)
 
 
 def test_an_agent_has_folders_of_its_own(tmp_path: Path) -> None:
@@ -114,18 +113,36 @@ print(_found(left))
 
 
 def test_what_an_agent_leaves_mounted_is_named_and_not_entered(tmp_path: Path) -> None:
-    namespace = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--map-root-user", "--mount")
     (tmp_path / "inner").mkdir()
     (tmp_path / "own.txt").touch()
-    mount = 'mount -t tmpfs none "$1/inner"'
-    if not shutil.which("unshare") or subprocess.run([*namespace, "sh", "-c", mount, "sh", tmp_path], capture_output=True).returncode:
-        pytest.skip("no mount namespace is to be had here")
-    script = f'{mount} && touch "$1/inner/theirs" && exec "$PYTHON" -c "$CODE" "$1"'
-    environment = {**os.environ, "PYTHON": sys.executable, "CODE": MOUNTED}
-    ran = subprocess.run([*namespace, "sh", "-c", script, "sh", tmp_path], env=environment, capture_output=True, text=True)
-    assert ran.stdout == f"1 files, in own.txt; mounted, so that this folder cannot be removed: {tmp_path.resolve() / 'inner'}\n", (
-        ran.stderr
-    )
+    told = in_a_namespace('mount -t tmpfs none "$1/inner" && touch "$1/inner/theirs"', MOUNTED, tmp_path)
+    assert told == f"1 files, in own.txt; mounted, so that this folder cannot be removed: {tmp_path.resolve() / 'inner'}\n"
+
+
+@pytest.mark.parametrize("swapped", ["workspace", "agent", "agent/home"])
+def test_a_place_that_has_become_a_link_is_told_and_not_followed(tmp_path: Path, swapped: str) -> None:
+    (folder := tmp_path / "root" / "d1").mkdir(parents=True)
+    (tmp_path / "theirs" / "home").mkdir(parents=True)
+    (tmp_path / "theirs" / "home" / "file").touch()
+    (folder / "workspace").mkdir()
+    made = Surroundings.make(folder, folder / "workspace", {})
+    (folder / swapped).rename(folder / "old")
+    (folder / swapped).symlink_to(tmp_path / "theirs")
+    told = made.left()["workspace" if swapped == "workspace" else "home"]
+    link = f"{folder / swapped} -> {tmp_path / 'theirs'}"
+    assert told == {"files": 0, "names": [], "sockets": [], "locks": [], "mounts": [], "link": link}
+
+
+def test_what_lies_deep_is_counted_and_what_is_too_much_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path
+    for _ in range(1100):
+        path /= "d"
+        path.mkdir()
+    (path / "file").touch()
+    made = Surroundings(tmp_path, tmp_path, tmp_path)
+    assert made.left()["workspace"] == {"files": 1, "names": ["d"], "sockets": [], "locks": [], "mounts": []}
+    monkeypatch.setattr("pytest_cancelcontract.agents.surroundings.LOOKED_AT_MOST", 1000)
+    assert made.left()["workspace"]["more"]
 
 
 def test_what_lies_around_is_in_the_history(tries: Try) -> None:

@@ -189,6 +189,38 @@ def test_chat_tool_call(provider: Provider, gpt: Callable[..., Any], is_streamed
     assert client.chat.completions.create(model="gpt-x", messages=answered).choices[0].message.content == "after it"
 
 
+@pytest.mark.parametrize("base", ["", "/", "/v1", "/v1/"])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda client: client.embeddings.create(model="m", input="x"), id="embeddings"),
+        pytest.param(lambda client: client.completions.create(model="m", prompt="x"), id="completions"),
+        pytest.param(lambda client: client.images.generate(model="m", prompt="x"), id="images"),
+        pytest.param(lambda client: client.moderations.create(input="x"), id="moderations"),
+        pytest.param(lambda client: client.audio.speech.create(model="m", voice="alloy", input="x"), id="speech"),
+    ],
+)
+def test_what_is_not_answered_is_counted_behind_any_base(
+    provider: Provider, gpt: Callable[..., Any], base: str, ask: Callable[[Any], Any]
+) -> None:
+    run = provider.open(Text())
+    with pytest.raises(openai.NotFoundError):
+        ask(gpt(run, base))
+    run.wait("ended")
+    assert [one.data["side"] for one in run.of("request")] == [False]
+    assert run.summary()["requests"] == 1
+
+
+def test_azures_client_is_answered(provider: Provider) -> None:
+    run = provider.open(Text(WORDS))
+    with openai.AzureOpenAI(azure_endpoint=run.url, api_key=KEY, api_version="2025-01-01", max_retries=0) as client:
+        assert ask_chat(client).choices[0].message.content == WORDS
+        with pytest.raises(openai.NotFoundError):
+            client.embeddings.create(model="m", input="x")
+    run.wait("ended", 2)
+    assert [one.data["side"] for one in run.of("request")] == [False, False]
+
+
 def test_openai_error_and_models(provider: Provider, gpt: Callable[..., Any]) -> None:
     run = provider.open(Failure(429, 7.0, "not now"), Failure(500, None))
     client = gpt(run)

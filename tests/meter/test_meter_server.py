@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import statistics
+import threading
 import time
 from itertools import pairwise
 from typing import Any
@@ -50,7 +51,9 @@ def test_an_answer_at_once_is_a_request_its_tokens_and_its_end(provider: Provide
         "attempt": "3",
         "role": "leader",
         "side": False,
+        "came_s": request.data["came_s"],
     }
+    assert before <= request.data["came_s"] <= request.at_s
     assert (tokens.kind, tokens.data["count"], tokens.data["total"]) == ("tokens", 4, 4)
     assert (ended.kind, ended.data) == ("ended", {"request": "r1", "status": 200, "tokens": 4})
     assert before <= request.at_s <= tokens.data["since_s"] <= tokens.at_s <= ended.at_s <= time.monotonic()
@@ -450,6 +453,97 @@ def test_a_tool_call_that_no_tool_can_do_is_refused_and_stays_the_next_answer(pr
     assert client.json()["stop_reason"] == "tool_use"
 
 
+# --- When it came -----------------------------------------------------------------------------------------------------
+
+BUSY_S = 0.3
+TICKS_S = 0.05
+"""More than the kernel's own dates are rough by."""
+
+
+def busy(provider: Provider) -> threading.Event:
+    """The loop does something else for a while, from now on; the event says that it is over."""
+    begun, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        time.sleep(BUSY_S)
+        over.set()
+
+    provider.loop.call_soon_threadsafe(work)
+    assert begun.wait(WITHIN_S)
+    return over
+
+
+def came(run: Run, times: int = 1) -> list[float]:
+    """When the requests came."""
+    return [one.data["came_s"] for one in run.wait("request", times)]
+
+
+def test_a_request_that_waits_to_be_accepted_came_when_it_was_sent(provider: Provider) -> None:
+    """And its client is gone by the time at which it is read."""
+    run = provider.open(Text())
+    over = busy(provider)
+    client = provider.client()
+    before_s = time.monotonic()
+    post(client, run)
+    client.link.shutdown(socket.SHUT_WR)
+    after_s = time.monotonic()
+    assert not over.is_set(), "this machine was too slow to see it"
+    (request,) = run.wait("request")
+    assert before_s <= request.data["came_s"] <= after_s + TICKS_S
+    assert request.at_s >= before_s + BUSY_S / 2
+
+
+def test_a_request_on_a_kept_connection_came_when_it_was_sent(provider: Provider) -> None:
+    run = provider.open(Text())
+    client = provider.client()
+    post(client, run)
+    client.answer()
+    over = busy(provider)
+    before_s = time.monotonic()
+    post(client, run)
+    after_s = time.monotonic()
+    assert not over.is_set(), "this machine was too slow to see it"
+    assert before_s <= came(run, 2)[1] <= after_s + TICKS_S
+
+
+def test_a_request_in_pieces_came_with_its_first_byte(provider: Provider) -> None:
+    run = provider.open(Text())
+    client = provider.client()
+    before_s = time.monotonic()
+    client.send(f"POST /{run.key}{MESSAGES} HTTP/1.1\r\nhost: m\r\ncontent-".encode())
+    after_s = time.monotonic()
+    time.sleep(BUSY_S)
+    client.send(b"length: 2\r\n\r\n{")
+    time.sleep(TICKS_S)
+    client.send(b"}")
+    assert before_s <= came(run)[0] <= after_s + BUSY_S / 2
+    assert run.of("request")[0].at_s >= after_s + BUSY_S
+
+
+def test_a_request_that_was_sent_ahead_begins_when_the_one_before_it_is_over(provider: Provider) -> None:
+    run = provider.open(Stream(5, 20.0), Text())
+    client = provider.client()
+    body = b'{"stream":true}'
+    one = f"POST /{run.key}{MESSAGES} HTTP/1.1\r\nhost: m\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+    client.send(one * 2)
+    second = run.wait("request", 2)[1]
+    assert run.of("ended")[0].at_s <= second.data["came_s"] <= second.at_s
+
+
+def test_no_request_came_before_it_was_sent(provider: Provider) -> None:
+    """The kernel tells time in ticks: none of a date's error may make it too early."""
+    run = provider.open(Text())
+    client = provider.client()
+    sent_s = []
+    for _ in range(200):
+        sent_s.append(time.monotonic())
+        post(client, run)
+        client.answer()
+        time.sleep(0.0013)
+    assert all(sent <= at_s + 1e-6 for sent, at_s in zip(sent_s, came(run, 200), strict=True))
+
+
 # --- HTTP -------------------------------------------------------------------------------------------------------------
 
 
@@ -601,7 +695,35 @@ def test_nonsense_is_refused_and_the_next_client_is_served(provider: Provider, r
     [
         pytest.param("/v1/embeddings", "", b"{}", "other", False, id="a call that costs"),
         pytest.param("/v1beta/models/x:embedContent", "", b"{}", "other", False, id="another one"),
+        *(
+            pytest.param(path, "", b"{}", "other", False, id=f"costs without a version: {path}")
+            for path in (
+                "/embeddings",
+                "/completions",
+                "/images/generations",
+                "/audio/speech",
+                "/videos",
+                "/moderations",
+                "/batches/",
+                "/openai/deployments/d/embeddings",
+                "//embeddings",
+                "/messages/batches",
+                "/responses/compact",
+                "/a/gateway/of/ours/chat/completions",
+                "/projects/p/models/g:batchEmbedContents",
+                "/publishers/anthropic/models/c:streamRawPredict",
+                "/model/c/invoke-with-response-stream",
+            )
+        ),
+        pytest.param("/v1/something/new", "", b"{}", "other", False, id="an unknown call below a version"),
+        pytest.param("/openai/v1/something/new", "", b"{}", "other", False, id="an unknown call below another's version"),
+        pytest.param("/something/new", "", b"{}", "other", True, id="an unknown call of nobody's API"),
         pytest.param("/api/event_logging/batch", "", b"{}", "other", True, id="telemetry"),
+        pytest.param("/api/event_logging/v2/batch", "", b"{}", "other", True, id="telemetry of a version"),
+        pytest.param("/v1/traces", "", b"{}", "other", True, id="telemetry below a version"),
+        pytest.param("/v1/messages/batches/b/cancel", "", b"{}", "other", True, id="a batch that is called off"),
+        pytest.param("/a/gateway/of/ours/messages/count_tokens", "", b"{}", "other", True, id="a count behind a gateway"),
+        pytest.param("/v1internal:loadCodeAssist", "", b"{}", "other", True, id="an account's settings"),
         pytest.param(MESSAGES, "content-encoding: gzip\r\n", b"{}", "anthropic", False, id="compressed"),
         pytest.param(MESSAGES, "", b"{", "anthropic", False, id="malformed"),
         pytest.param(f"{MESSAGES}/count_tokens", "", b"{", "anthropic", True, id="a count"),
@@ -615,12 +737,40 @@ def test_what_is_refused_was_asked_all_the_same(provider: Provider, path: str, h
         client.ask(f"/{run.key}{path}", body, headers=f"x-attempt: a-1\r\n{headers}")
         status, _, _ = client.answer()
         assert run.wait("ended", number)[-1].data == {"request": f"r{number}", "status": status, "tokens": 0}
-    asked = run.of("request")
-    assert [(one.data["wire"], one.data["path"], one.data["side"], one.data["attempt"]) for one in asked] == [(wire, path, side, "a-1")] * 2
+    noted = (wire, path.replace("//", "/"), side, "a-1")
+    assert [tuple(one.data[name] for name in ("wire", "path", "side", "attempt")) for one in run.of("request")] == [noted] * 2
     assert run.summary() == {"requests": 0 if side else 2, "tokens": 0, "open": [], "disconnected": 0}
     client = provider.client()
     post(client, run)
     assert client.json()["content"][0]["text"] == "first", "the script waits"
+
+
+@pytest.mark.parametrize(
+    ("path", "upgrade", "side"),
+    [
+        pytest.param(RESPONSES, "websocket", False, id="responses"),
+        pytest.param("/realtime", "WebSocket", False, id="realtime"),
+        pytest.param("/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent", "websocket", False, id="gemini live"),
+        pytest.param(RESPONSES, "h2c", True, id="another upgrade"),
+        pytest.param("/feed", "websocket", True, id="another socket"),
+    ],
+)
+def test_a_websocket_on_which_is_asked_is_counted(provider: Provider, path: str, upgrade: str, side: bool) -> None:
+    run = provider.open(Text())
+    client = provider.client()
+    client.ask(f"/{run.key}{path}", method="GET", headers=f"connection: Upgrade\r\nupgrade: {upgrade}\r\n")
+    assert client.answer()[0] == 404
+    assert [one.data["side"] for one in run.wait("request")] == [side]
+    assert run.summary()["requests"] == (0 if side else 1)
+
+
+@pytest.mark.parametrize("path", ["//v1/messages", "/v1//messages", "/api/v1/messages"])
+def test_what_stands_before_a_call_that_is_known_keeps_nobody_from_an_answer(provider: Provider, path: str) -> None:
+    run = provider.open(Text("here"))
+    client = provider.client()
+    post(client, run, path)
+    assert client.json()["content"][0]["text"] == "here"
+    assert run.summary()["requests"] == 1
 
 
 def test_a_broken_head_of_a_chunk_was_asked_too(provider: Provider) -> None:
@@ -676,8 +826,10 @@ def test_a_unix_socket_is_served_too(provider: Provider, kind: str, tmp_path_fac
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(name)
         client = Client(link)
+        before_s = time.monotonic()
         post(client, run)
         assert client.json()["content"][0]["text"] == "here"
+        assert before_s <= run.of("request")[0].data["came_s"] <= time.monotonic()
 
 
 # --- Ends -------------------------------------------------------------------------------------------------------------

@@ -160,6 +160,16 @@ def test_no_json_object_is_too_odd_to_be_read(wire: Wire, body: dict[str, Any]) 
         ("POST", "/k/v1/embeddings", None),
         ("DELETE", "/k/v1/responses/resp_1", None),
         ("POST", "//[", None),
+        ("POST", "/k//v1/messages", ("generate", "anthropic")),
+        ("POST", "//k/v1//messages", ("generate", "anthropic")),
+        ("GET", "/k//v1/responses/resp_1", ("poll", "openai-responses")),
+        ("POST", "/k/openai/deployments/gpt-5/chat/completions?api-version=1", ("generate", "openai-chat")),
+        ("POST", "/k/openai/v1/responses", ("generate", "openai-responses")),
+        ("POST", "/k/api/v1/chat/completions", ("generate", "openai-chat")),
+        ("POST", "/k/v1beta/openai/chat/completions", ("generate", "openai-chat")),
+        ("POST", "/k/v1/threads/t/messages", None),
+        ("POST", "/k/api/event_logging/batch", None),
+        ("GET", "/k/api/hello", None),
     ],
 )
 def test_a_path_means_one_call_or_none(method: str, path: str, expected: tuple[str, str | None] | None) -> None:

@@ -51,7 +51,7 @@ def test_the_list_has_every_scenario_with_its_time_by_the_given_terms(capsys: py
         (["run", "python", "{runner}"], "cancelcontract: unrecognized arguments: python {runner} (the wrapper's command comes last, *"),
         (
             ["run", "--", "wrap"],
-            "ERROR: the command 'wrap' from the words behind -- never starts the runner: it needs {runner} or {runner_exe}",
+            "ERROR: the command 'wrap' from the words behind -- never starts the runner: it needs {runner} or {runner_exe} (*",
         ),
         (["run", "--", "wrap", "{runer}"], "ERROR: unknown brace {runer} in '{runer}' from the words behind --; *"),
         (

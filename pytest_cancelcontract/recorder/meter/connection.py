@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import struct
 import time
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,11 +18,17 @@ import h11
 
 from pytest_cancelcontract.recorder.meter.account import Account
 from pytest_cancelcontract.recorder.meter.delivery import Headers
-from pytest_cancelcontract.recorder.meter.routes import Target, is_aside, route
+from pytest_cancelcontract.recorder.meter.routes import Route, Target, is_aside, route
 from pytest_cancelcontract.recorder.meter.wires.wire import NAME_AT_MOST, Request
 from pytest_cancelcontract.recorder.meter.work import Work
 
 HEAD_AT_MOST = 128 * 1024
+_LOOKED_UP = (b"x-attempt", b"x-role", b"content-encoding", b"upgrade")
+_LAST_DATA_RECV = 52
+"""Where ``tcpi_last_data_recv`` stands in Linux's ``struct tcp_info``: for how long no data came, in milliseconds."""
+_COARSE_CLOCK = 6
+"""``CLOCK_MONOTONIC_COARSE``, which goes on by a tick, as the kernel's stamps of data do."""
+_TICK_S = time.clock_getres(_COARSE_CLOCK)
 _REASONS = {one.value: one.phrase for one in HTTPStatus}
 BODY_AT_MOST = 32 * 1024 * 1024
 """Bytes of a request; agents send a whole conversation each time, with pictures."""
@@ -38,16 +45,21 @@ class Head:
     attempt: str
     role: str
     encoding: str
+    is_upgrade: bool
+    came_s: float
 
     @classmethod
-    def of(cls, request: h11.Request) -> Head:
-        """Everything else of it is forgotten, above all who asks."""
+    def of(cls, request: h11.Request, came_s: float) -> Head:
+        """Everything else of it is forgotten, above all who asks. ``came_s`` is when its first bytes came (monotonic, seconds)."""
         # Only these are looked up: no header that may hold a key gets a name here.
-        headers = {name: value for name, value in request.headers if name in (b"x-attempt", b"x-role", b"content-encoding")}
-        attempt, role, encoding = (
-            headers.get(name, b"").decode("ascii", "replace")[:NAME_AT_MOST] for name in (b"x-attempt", b"x-role", b"content-encoding")
-        )
-        return cls(request.method.decode("ascii"), Target.parse(request.target), attempt, role, encoding.strip().lower())
+        headers = {name: value for name, value in request.headers if name in _LOOKED_UP}
+        attempt, role, encoding, upgrade = (headers.get(name, b"").decode("ascii", "replace")[:NAME_AT_MOST] for name in _LOOKED_UP)
+        method, target = request.method.decode("ascii"), Target.parse(request.target)
+        return cls(method, target, attempt, role, encoding.strip().lower(), "websocket" in upgrade.lower(), came_s)
+
+    def is_aside(self, found: Route | None) -> bool:
+        """Whether it is housekeeping, being what was ``found`` for it."""
+        return is_aside(self.method, self.target, found, is_upgrade=self.is_upgrade)
 
     def facts(self, wire: str, request: Request) -> dict[str, Any]:
         """What a note tells of the request."""
@@ -59,6 +71,7 @@ class Head:
             "background": request.background,
             "attempt": self.attempt,
             "role": self.role,
+            "came_s": round(self.came_s, 6),
         }
 
 
@@ -92,6 +105,10 @@ class Connection(asyncio.Protocol):
         self.work: Work | None = None
         self._account: Account | None = None
         self._takes_body = True
+        self._came_s: float | None = None
+        """When the first bytes came of the request that is being read; none of it did yet."""
+        self._free_s = 0.0
+        """When the last answer was over."""
 
     # --- From the loop ------------------------------------------------------------------------------------------------
 
@@ -111,6 +128,8 @@ class Connection(asyncio.Protocol):
         """Some bytes of a request, or of the next one."""
         if self._transport is None:
             return
+        if self._came_s is None:
+            self._came_s = _came_s(self._transport.get_extra_info("socket"))
         self._http.receive_data(data)
         self._advance()
 
@@ -157,6 +176,7 @@ class Connection(asyncio.Protocol):
         """The answer is over; the next request, if any, is read in a later turn of the loop."""
         self.work = None
         self._put_down()
+        self._free_s = time.monotonic()
         if self._transport is not None:
             self._loop.call_soon(self._next)
 
@@ -225,7 +245,9 @@ class Connection(asyncio.Protocol):
                     self.abort(is_clients=True)
                 return
             if isinstance(event, h11.Request):
-                self._head = Head.of(event)
+                assert self._came_s is not None
+                # What was sent ahead begins when the answer before it is over.
+                self._head = Head.of(event, max(self._came_s, self._free_s))
                 self._takes_body = event.method != b"HEAD"
             elif isinstance(event, h11.Data):
                 self._body += event.data
@@ -241,6 +263,8 @@ class Connection(asyncio.Protocol):
         head, self._head = self._head, None
         body, self._body = bytes(self._body), bytearray()
         assert head is not None
+        if not self._http.trailing_data[0]:  # else the next request came with this one
+            self._came_s = None
         self._clerk.asked(self, head, body)
 
     def _malformed(self, status: int, why: str) -> None:
@@ -249,6 +273,19 @@ class Connection(asyncio.Protocol):
         if account is not None and head is not None:
             found = route(head.method, head.target)
             wire = found.wire.name if found and found.wire else "other"
-            side = is_aside(head.method, head.target, found)
-            account.refuse(time.monotonic(), why, status, side=side, **head.facts(wire, Request()))
+            account.refuse(time.monotonic(), why, status, side=head.is_aside(found), **head.facts(wire, Request()))
         self.refuse(status, [("content-type", "text/plain; charset=utf-8")], f"{why}\n".encode())
+
+
+def _came_s(link: socket.socket) -> float:
+    """When the data came that was just read, as the kernel dates it, and never before that; now, where it does not (a unix socket).
+
+    A connection waits some turns of the loop until it is accepted and read, and a busy machine makes these long.
+    """
+    ago_s = 0.0
+    if link.family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError, struct.error):  # it was reset, or the kernel tells less
+            info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA_RECV + 4)
+            ago_s = struct.unpack_from("=I", info, _LAST_DATA_RECV)[0] / 1000
+    # The clock is read behind it, and both ends are told in whole ticks: what may be one too many is left out.
+    return time.monotonic() - max(0.0, ago_s - _TICK_S)

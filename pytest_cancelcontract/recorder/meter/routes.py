@@ -1,4 +1,7 @@
-"""Which of the providers' calls a path means. The version in front (``/v1``, ``/v1beta``) may be missing, or stand there twice."""
+"""Which of the providers' calls a path means, and whether one that is not answered here is one that costs.
+
+What stands in front (``/v1``, ``/v1beta``, ``/api``, ``/openai/deployments/name``) may be missing, or stand there twice.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pytest_cancelcontract.recorder.meter.wires import anthropic, gemini, openai
 from pytest_cancelcontract.recorder.meter.wires.wire import NAME_AT_MOST, Wire
 
 Act = Literal["generate", "count", "poll", "cancel", "models", "hello"]
+_SLASHES = re.compile("/{2,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +41,37 @@ class Target:
     @classmethod
     def parse(cls, target: bytes) -> Target:
         """Of any target; the absolute form (a proxy's) too."""
+        text = target.decode("ascii", "replace")
         try:
-            parts = urlsplit(target.decode("ascii", "replace"))
+            parts = urlsplit("/" + text.lstrip("/") if text.startswith("/") else text)
             query = parse_qs(parts.query)
         except ValueError:  # a bracket in the host's place, or too many fields
             return cls("", "/")
         key, _, rest = parts.path.lstrip("/").partition("/")
-        return cls(key, f"/{rest}", query.get("alt") == ["sse"], frozenset(query))
+        # A base URL that ends with a slash makes two of it.
+        return cls(key, _SLASHES.sub("/", f"/{rest}"), query.get("alt") == ["sse"], frozenset(query))
 
     def shown(self) -> str:
         """The path for a note: the key is left out, and so is the query, in which some clients send theirs."""
         return self.path[:NAME_AT_MOST]
 
 
-_VERSION = re.compile(r"^(?:/v\d[a-z0-9]*)+(?=/|$)")
+_FRONT = re.compile(r"^(?:/(?:v\d[a-z0-9]*|api|openai|deployments/[^/]+))+(?=/|$)")
+_VERSION = re.compile(r"^(?:/(?:api|openai))*/v\d[a-z0-9]*(?=/|$)")
+_COSTS = re.compile(
+    r"/(?:completions|responses(?:/compact)?|messages|embeddings|moderations|batches|rerank|realtime(?:/\w+)*)$"
+    r"|/(?:images|audio|videos)(?:/\w+)?$"
+    r"|/(?:converse(?:-stream)?|invoke(?:-with-response-stream)?)$"
+    r"|:\w*(?:generate|embed|predict)\w*$",
+    re.IGNORECASE,
+)
+"""How the calls end that are paid for, whatever stands before that."""
+_TALKS = re.compile(r"/(?:responses|realtime)$|BidiGenerateContent\w*$")
+"""Those that are made over a websocket."""
+_HOUSEKEEPING = re.compile(
+    r"/(?:events?|event_logging|telemetry|analytics(?:-events)?|metrics|traces|logs|count_tokens|input_tokens|cancel)(?:/|$)"
+    r"|:(?:countTokens|computeTokens|cancel)$"
+)
 _POSTS: dict[str, Route] = {
     "/messages": Route("generate", anthropic.WIRE),
     "/messages/count_tokens": Route("count", anthropic.WIRE),
@@ -65,7 +86,7 @@ _MODELS = re.compile(r"^/models(?:/.+)?$")
 
 def route(method: str, target: Target) -> Route | None:
     """What this asks for, or ``None``: it is none of the providers' calls that are answered here."""
-    path = _VERSION.sub("", target.path) or "/"
+    path = _FRONT.sub("", target.path) or "/"
     if method == "HEAD" or (method == "GET" and path == "/"):
         return Route("hello")
     if method == "POST":
@@ -75,9 +96,19 @@ def route(method: str, target: Target) -> Route | None:
     return None
 
 
-def is_aside(method: str, target: Target, found: Route | None) -> bool:
-    """Whether a request is the client's housekeeping. A call that is not answered here may well be one that costs: embeddings, pictures."""
-    return found.act != "generate" if found else method != "POST" or not _VERSION.match(target.path)
+def is_aside(method: str, target: Target, found: Route | None, *, is_upgrade: bool) -> bool:
+    """Whether a request is the client's housekeeping. A call that is not answered here may well be one that costs: embeddings, pictures.
+
+    Of those it is none whose path ends like one that is paid for, and none below a version unless it is known to be housekeeping.
+    """
+    if found is not None:
+        return found.act != "generate"
+    path = unquote(target.path).rstrip("/")
+    if method != "POST":
+        return not (is_upgrade and _TALKS.search(path))
+    if _COSTS.search(path):
+        return False
+    return bool(_HOUSEKEEPING.search(path)) or not _VERSION.match(path)
 
 
 def _of_response(path: str, act: Literal["poll", "cancel"]) -> Route | None:

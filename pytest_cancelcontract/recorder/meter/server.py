@@ -19,7 +19,7 @@ from pytest_cancelcontract.recorder.meter.account import Account, Choose, Job, N
 from pytest_cancelcontract.recorder.meter.connection import Connection, Head
 from pytest_cancelcontract.recorder.meter.delivery import Headers, Streamed, Whole
 from pytest_cancelcontract.recorder.meter.pieces import MadeUp, Pieces, Words
-from pytest_cancelcontract.recorder.meter.routes import Route, is_aside, route
+from pytest_cancelcontract.recorder.meter.routes import Route, route
 from pytest_cancelcontract.recorder.meter.wires import openai_responses
 from pytest_cancelcontract.recorder.meter.wires.wire import BadRequest, Reply, Request, Wire, compact
 from pytest_cancelcontract.recorder.meter.work import Work
@@ -156,7 +156,7 @@ class _Asking:
     def refuse(self, status: int, why: str) -> None:
         """Answer with an error that is noted, in the form of the format that was asked in."""
         wire = self._route.wire if self._route else None
-        side = is_aside(self._head.method, self._head.target, self._route)
+        side = self._head.is_aside(self._route)
         self._account.refuse(self._at_s, why, status, side=side, **self._head.facts(wire.name if wire else "other", Request()))
         self._connection.refuse(status, JSON, wire.failure(status, why, None) if wire else _plain_failure(why))
 

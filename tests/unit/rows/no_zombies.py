@@ -29,6 +29,13 @@ ROWS = (
         BROKEN,
         says=["zombies whose parent (pid 50) lives on"],
     ),
+    Row(
+        "an adapter that starts the run by itself has not waited",
+        look_again(DONE, "end", row("leader", "Z")),
+        BROKEN,
+        header={"test_process": STARTER},
+        says=["zombies whose parent (pid 50, the test process) lives on"],
+    ),
     Row("a zombie that init has yet to reap does not count", look_again(DONE, "end", row("leader", "Z", parent="1:1", ppid=1)), KEPT),
     Row(
         "a zombie of another parent does not count",
