@@ -62,10 +62,12 @@ bench: $(READY) ## the measurements, each beside what it is compared with
 
 docs: $(READY) ## build the documentation into docs/_build, with every warning an error
 	$(BIN)/python docs/made_pages.py
+	$(BIN)/python docs/shown_files.py
 	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build
 
 docs-pictures: $(READY) ## drill a broken sample and take the documentation's pictures of its report (Chromium, a minute)
 	$(BIN)/python docs/take_pictures.py
+	$(BIN)/python docs/shown_files.py
 
 measure-agents: $(READY) ## install four agent command lines from npm, try them offline, and write docs/measured/agents.md (20 minutes)
 	$(BIN)/python -m benchmarks.measure_agents

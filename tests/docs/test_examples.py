@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
+from docs import shown_files
 from tests.docs.conftest import DOCS
 from tests.plugin.conftest import Run
 
@@ -51,5 +51,5 @@ def test_the_temporal_example_passes(examples: Path, run: Run) -> None:
 def test_every_example_is_run_and_every_example_is_shown() -> None:
     names = {path.name for path in DOCS.glob("examples/*.py")}
     assert {name for name in names if name.startswith("test_")} == {*PASSES, *TOLD_ELSEWHERE}
-    shown = {Path(found).name for page in DOCS.rglob("*.md") for found in re.findall(r"\{literalinclude\} (\S+)", page.read_text())}
+    shown = {path.name for page in shown_files.pages() for path in shown_files.shown_in(page)}
     assert names <= shown, "an example that no page shows"

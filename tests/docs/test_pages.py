@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from docs import made_pages
+from docs import made_pages, shown_files
 from pytest_cancelcontract.option_table import OPTIONS, TERM_ROWS
 from tests.docs.conftest import DOCS, ROOT
 
@@ -122,9 +122,18 @@ def test_the_pictures_are_small_and_in_both_themes() -> None:
     assert all(f"(pictures/{name})" in text for name in pictures)
 
 
-SHOWN = re.compile(r"^ *```\{(?:literal)?include\} (\S+)", re.MULTILINE)
+INCLUDED = re.compile(r"^ *```\{include\} (\S+)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [page for page in DOCS.rglob("*.md") if SHOWN.search(page.read_text())], ids=lambda page: page.name)
-def test_who_reads_a_page_as_a_file_finds_what_is_shown_in_it(page: Path) -> None:
-    assert set(SHOWN.findall(page.read_text())) <= set(_links(page))
+@pytest.mark.parametrize("page", [page for page in DOCS.rglob("*.md") if INCLUDED.search(page.read_text())], ids=lambda page: page.name)
+def test_who_reads_a_page_as_a_file_finds_what_is_included_in_it(page: Path) -> None:
+    assert set(INCLUDED.findall(page.read_text())) <= set(_links(page))
+
+
+@pytest.mark.parametrize("page", list(shown_files.pages()), ids=lambda page: page.name)
+def test_what_a_page_shows_of_other_files_is_as_they_are_now(page: Path) -> None:
+    assert shown_files.filled(page) == page.read_text(), "python docs/shown_files.py"
+
+
+def test_no_page_shows_a_file_by_what_only_a_built_page_has() -> None:
+    assert [page for page in PAGES if "{literalinclude}" in page.read_text()] == []
