@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,3 +49,10 @@ def leak_guard(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     monkeypatch.setenv(STAMP, stamp)
     yield
     refuse_leftovers(stamp, "the test")
+
+
+@pytest.fixture
+def digs(tmp_path: Path) -> Iterator[None]:
+    """For a test that makes very deep folders: they are gone after it, for pytest's own clean-up ends by RecursionError in them (3.11)."""
+    yield
+    subprocess.run(["rm", "-rf", *tmp_path.iterdir()], check=True)

@@ -225,9 +225,10 @@ def _heartbeat_lines(rows: Iterable[Row]) -> list[str]:
     return [f"cancelled on a heartbeat's answer, {of}: {way}; heartbeats {interval_s:.3f} s apart"]
 
 
-def _should_lines(rows: Iterable[Row]) -> list[str]:
+def _should_lines(rows: Sequence[Row]) -> list[str]:
+    of = {id(row): f" of {short_name(row)}" for row in rows} if has_several_tests(rows) else {}
     return [
-        f"SHOULD {check['verdict']}: {row['scenario']}:{check['clause']}: {_first_line(check['observed'])}"
+        f"SHOULD {check['verdict']}: {row['scenario']}:{check['clause']}{of.get(id(row), '')}: {_first_line(check['observed'])}"
         for row in rows
         for check in row.get("checks", ())
         if check["level"] == Level.SHOULD and check["verdict"] in {Verdict.BROKEN, Verdict.INCONCLUSIVE}

@@ -133,6 +133,7 @@ def test_a_place_that_has_become_a_link_is_told_and_not_followed(tmp_path: Path,
     assert told == {"files": 0, "names": [], "sockets": [], "locks": [], "mounts": [], "link": link}
 
 
+@pytest.mark.usefixtures("digs")
 def test_what_lies_deep_is_counted_and_what_is_too_much_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path
     for _ in range(1100):

@@ -250,6 +250,13 @@ def test_a_cancel_that_reached_nobody_again_and_again_is_told_to_be_mended_first
     assert not any("first" in line for line in summary([lost, lost, row(), row()]))
 
 
+def test_a_should_is_told_with_its_test_where_there_are_several() -> None:
+    unwaited = {**as_row("no-zombies", "broken", "should"), "observed": "zombies"}
+    first, second = row(test="t/a.py::test_one[deaf]", checks=[unwaited]), row(test="t/a.py::test_two[deaf]", checks=[unwaited])
+    assert "SHOULD broken: deaf:no-zombies: zombies" in summary([first])
+    assert "SHOULD broken: deaf:no-zombies of a.py::test_two[deaf]: zombies" in summary([first, second])
+
+
 def as_row(clause: str, verdict: str, level: str = "must") -> dict[str, Any]:
     return {
         "clause": clause,

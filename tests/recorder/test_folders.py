@@ -178,6 +178,7 @@ def test_a_folder_is_removed_whatever_its_mode(root: Path) -> None:
 # ---------------------------------------------------------------------- depth
 
 
+@pytest.mark.usefixtures("digs")
 @pytest.mark.parametrize("name", ["d", "d" * 100])
 def test_depth_is_no_matter(root: Path, name: str) -> None:
     _dig(root / "d1", DEEPER_THAN_A_STACK, name)
@@ -270,6 +271,7 @@ def test_a_killed_recorders_root_that_became_a_link_is_told(here: Recorder, open
     assert here.left == [root]
 
 
+@pytest.mark.usefixtures("digs")
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_deep_folder_goes_with_its_drill_and_with_its_recorder(here: Recorder, opened: Opened, is_killed: bool) -> None:
     drill = opened()
