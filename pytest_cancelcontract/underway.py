@@ -6,12 +6,14 @@ Both ways of running a drill (with an adapter, and step by step in a test) are m
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from pytest_cancelcontract.adapters.driver import Answer, Returned
@@ -32,6 +34,8 @@ SLICE_S = 0.25
 OVER_SLACK_S = 5.0
 """How far beyond its own last limit the recorder may say that a drill is over."""
 TAIL_BYTES = 2048
+HIDDEN_FROM = 4
+"""A value of fewer letters is no secret, and stands in half of all lines."""
 
 
 class DrillError(Exception):
@@ -411,8 +415,7 @@ class UnderWay:
             left = [f"pid {row['subject'].partition(':')[0]}" for row in self._recorder.finish(self._drill, why) if row["left"]]
         finally:
             # Also when the user presses Ctrl-C again while the last looks are taken.
-            with contextlib.suppress(RecorderFailed):
-                self._recorder.discard(self._drill)
+            self._recorder.discard(self._drill)
         if left:
             raise DrillError(f"the drill is over, and what may not be signalled from here is still alive: {', '.join(left)}")
 
@@ -513,13 +516,25 @@ def _plan(scenario: Scenario, terms: Terms, moment: Moment | None, rules: Worksp
     )
 
 
-def read_tail(path: Path) -> str:
-    """The last 2 kB of a wrapper's output as printable text; it may be any bytes at all, terminal commands included."""
+def read_tail(path: Path, hidden: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The last 2 kB of a wrapper's output as printable text; it may be any bytes at all, terminal commands included.
+
+    Args:
+        hidden: what must not be shown, by the name that is put in its place.
+    """
+    names = {os.fsencode(value.strip()): os.fsencode(name) for name, value in hidden.items() if len(value.strip()) >= HIDDEN_FROM}
+    # The longest first, since one may be the beginning of another; and from before the tail on, which may begin within one.
+    known = re.compile(b"|".join(map(re.escape, sorted(names, key=len, reverse=True))) or b"(?!)")
     try:
         with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL_BYTES))
-            text = file.read().decode("utf-8", "backslashreplace")
+            file.seek(max(0, file.seek(0, 2) - TAIL_BYTES - max(map(len, names), default=0)))
+            output = file.read()
     except OSError:
         return ""
+    pieces, at = [], max(0, len(output) - TAIL_BYTES)
+    for found in known.finditer(output):
+        if found.end() > at:
+            pieces += [output[at : found.start()], b"(the value of %s)" % names[found[0]]]
+            at = found.end()
+    text = b"".join([*pieces, output[at:]]).decode("utf-8", "backslashreplace")
     return escaped(text, keep="\n\t").strip("\n")

@@ -59,6 +59,6 @@ def _go_dark(member: Member) -> None:
 
 
 def _die_with_recorder(member: Member) -> None:
-    while wire.is_heard(member.options.recorders):
+    while member.is_heard():
         time.sleep(LOOK_EVERY_S)
     wire.die()

@@ -83,6 +83,10 @@ class Member:
         """Those of its lifeline and guard."""
         return [connection.fileno() for connection in (self._lifeline, self._guard) if connection]
 
+    def is_heard(self) -> bool:
+        """Whether the recorder listens where it was found; no other address proves it, for a port may be a stranger's by now."""
+        return wire.is_heard([self._address])
+
     def let_go(self) -> None:
         """Close the lifeline and the guard, and say no more; in a forked child, the leader's.
 

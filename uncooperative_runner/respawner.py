@@ -65,7 +65,7 @@ class Respawner:
             self._wait_for_death()
             if not self._was_killed():
                 return
-            if self._member.options.recorders and not wire.is_heard(self._member.options.recorders):
+            if not self._member.is_by_hand and not self._member.is_heard():
                 wire.die()
             try:
                 self._start()

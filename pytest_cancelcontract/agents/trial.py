@@ -170,7 +170,7 @@ class _Trying:
             if not got.reached:
                 raise AgentNeverWorked(
                     f"the agent {self._agent.name} was to be cancelled {moment.words}, and did not come to that within {within_s:g} s"
-                    f" (start){self._printed()}"
+                    f" (the term start, --start-within of the command){self._printed()}"
                 )
         self._observe("adapter", "at-work", what=moment.words)
 
@@ -194,9 +194,7 @@ class _Trying:
         self._recorder.observe(self._drill, witness, kind, **data)
 
     def _printed(self) -> str:
-        text = read_tail(self._output) if self._output is not None else ""
-        for name, value in self._secrets.items():
-            text = text.replace(value, f"(the value of {name})")
+        text = read_tail(self._output, self._secrets) if self._output is not None else ""
         if "No such file" in text or "can't open file" in text or "MODULE_NOT_FOUND" in text:
             text += "\n(It is started in its workspace: a file of yours needs its absolute path in the command.)"
         return f"\nIts output ends with:\n{text}" if text else "\nIt printed nothing."

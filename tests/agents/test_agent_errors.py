@@ -35,7 +35,8 @@ def test_an_agent_that_ends_by_itself_says_what_it_printed(tries: Try) -> None:
 
 def test_an_agent_that_never_asks_never_worked(tries: Try) -> None:
     agent = agent_of([sys.executable, "-c", "print('idle', flush=True); import time; time.sleep(60)"], origin="test")
-    with pytest.raises(AgentNeverWorked, match=r"while it streams an answer, and did not come to that within 1 s \(start\)\n.*\nidle"):
+    told = r"while it streams an answer, and did not come to that within 1 s \(the term start, --start-within of .*\)\n.*\nidle"
+    with pytest.raises(AgentNeverWorked, match=told):
         tries(agent, "streaming-term", terms=replace(TERMS, start_s=1.0))
 
 

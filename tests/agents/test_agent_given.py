@@ -15,7 +15,7 @@ from pytest_cancelcontract.agents.trials import trial
 from pytest_cancelcontract.agents.verdict import AgentResult, try_agent
 from pytest_cancelcontract.finding import Verdict
 from pytest_cancelcontract.recorder.client import Recorder
-from pytest_cancelcontract.underway import EndedBeforePress
+from pytest_cancelcontract.underway import TAIL_BYTES, EndedBeforePress, read_tail
 from tests.agents.conftest import TERMS, Try
 from tests.agents.sample_verdicts import SAMPLES
 
@@ -66,3 +66,34 @@ def test_the_value_of_a_variable_that_is_passed_is_not_printed(tries: Try, monke
 def test_one_text_is_no_list_of_names() -> None:
     with pytest.raises(BadCommand, match=r"write \['MY_KEY'\]"):
         agent_of("agent {provider}", origin="test").passing("MY_KEY")
+
+
+KEY = "0123456789-SECRET"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "printed", "shown"),
+    [
+        ({"PEM": f"{KEY}\n"}, KEY.encode(), "(the value of PEM)"),
+        ({"LINES": "user\r\npass-SECRET"}, b"user\r\npass-SECRET", "(the value of LINES)"),
+        ({"A": KEY[:5], "B": KEY}, f"{KEY} {KEY[:5]}".encode(), "(the value of B) (the value of A)"),
+        ({"ONE": "1"}, b"11 of 1", "11 of 1"),
+        ({"KEY": KEY}, KEY.encode() + b"." * (TAIL_BYTES - 5), "(the value of KEY)" + "." * (TAIL_BYTES - 5)),
+        ({"KEY": KEY}, KEY.encode() + b"." * TAIL_BYTES, "." * TAIL_BYTES),
+        ({"KEY": KEY}, KEY.encode() * 200, "(the value of KEY)" * 121),
+        ({}, b"x" * TAIL_BYTES + b"y", "x" * (TAIL_BYTES - 1) + "y"),
+    ],
+    ids=[
+        "a line end",
+        "unprintable letters",
+        "one begins another",
+        "too short",
+        "the tail begins in it",
+        "before the tail",
+        "again and again",
+        "none",
+    ],
+)
+def test_nothing_of_a_value_is_left_in_the_end_of_an_output(tmp_path: Path, hidden: dict[str, str], printed: bytes, shown: str) -> None:
+    (tmp_path / "output").write_bytes(printed)
+    assert read_tail(tmp_path / "output", hidden) == shown

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -288,6 +289,26 @@ def test_a_runner_of_any_habit_ends_with_its_recorder(open_drill: Open, habit: s
     kill_recorder(drill)
     until(lambda: drill.living() == {}, "its end", ENDS_WITH_RECORDER_S)
     stays_gone(drill)
+
+
+def _bound(stranger: socket.socket, port: int) -> bool:
+    try:
+        stranger.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
+
+
+def test_a_bare_daemon_takes_no_stranger_on_its_recorders_port_for_the_recorder(open_drill: Open) -> None:
+    drill = open_drill("bare-daemon")
+    drill.start()
+    port = next(int(word.rpartition(":")[2]) for word in drill.run.argv if word.startswith("tcp:"))
+    kill_recorder(drill)
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        until(lambda: _bound(stranger, port), "a port that is free again", ENDS_WITH_RECORDER_S)
+        stranger.listen(64)
+        until(lambda: drill.living() == {}, "its end", BARE_ENDS_WITH_RECORDER_S)
 
 
 def test_a_successor_ends_with_its_recorder(open_drill: Open) -> None:
