@@ -72,7 +72,7 @@ def requests_of(facts: Facts) -> tuple[Request, ...]:
 
 
 def began_s(asked: Observation) -> float:
-    """When its first bytes reached the machine, by the kernel; a recorder that is late reads them later."""
+    """When its last bytes reached the machine, by the kernel; a recorder that is late reads them later. Half a request is none."""
     return float(asked.data.get("came_s", asked.at_s))
 
 
@@ -111,7 +111,7 @@ def living_spenders(facts: Facts, at_s: float) -> list[Member]:
 
 def doubt(facts: Facts, requests: Sequence[Request], expected: str) -> Finding | None:
     """Why the meter cannot acquit the run, if so."""
-    looks = [one for one in facts.history.of("meter", "look") if one.at_s <= facts.end_s or one.data.get("moment") == "end"]
+    looks = _looks(facts)
     # An agent may be cancelled before it has asked anything; a runner spends before it says that it works.
     if not facts.is_agent and not any(one.began_s <= facts.pressed_s for one in requests):
         why = words.several([str(one.data.get("why")) for member in facts.first_run for one in member.said if one.kind == "not-spending"])
@@ -122,7 +122,7 @@ def doubt(facts: Facts, requests: Sequence[Request], expected: str) -> Finding |
     if handed_over is not None and handed_over.at_s < facts.handover_s - ROUNDING_S:
         observed = f"the meter was read for a handover {words.after_press(facts, handed_over.at_s)}, of which no outcome tells"
         return words.inconclusive(observed, expected)
-    if missing := _is_missing(facts, looks):
+    if missing := missing_of(facts):
         return words.inconclusive(f"the meter's book and its entries disagree: {missing}", expected)
     if last >= limit:
         spenders = [one for one in living_spenders(facts, limit) if not _is_seen_after(one, requests, limit)]
@@ -137,8 +137,9 @@ def doubt(facts: Facts, requests: Sequence[Request], expected: str) -> Finding |
     return None
 
 
-def _is_missing(facts: Facts, looks: Sequence[Observation]) -> str:
+def missing_of(facts: Facts) -> str:
     """What the book's own totals, and its list of open requests, say that no entry tells; empty where they agree."""
+    looks = _looks(facts)
     if not looks:
         return "it was never read"
     book, before = looks[-1].data, [one for one in facts.history.of("meter") if one.at_s <= looks[-1].at_s and not one.data.get("run")]
@@ -151,6 +152,10 @@ def _is_missing(facts: Facts, looks: Sequence[Observation]) -> str:
     ended = {str(one.data.get("request")) for one in before if one.kind in ENDINGS}
     told = {str(one.data.get("request")) for one in before if one.kind == "request"} - ended
     return "" if told == set(book.get("open") or ()) else f"open are {words.several(sorted(told ^ set(book.get('open') or ())), ', ')}"
+
+
+def _looks(facts: Facts) -> list[Observation]:
+    return [one for one in facts.history.of("meter", "look") if one.at_s <= facts.end_s or one.data.get("moment") == "end"]
 
 
 def _is_seen_after(member: Member, requests: Sequence[Request], at_s: float) -> bool:

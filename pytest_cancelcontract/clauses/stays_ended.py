@@ -51,7 +51,8 @@ def _judge_requests(facts: Facts, expected: str, seen_by: str) -> Finding | None
     since_s = (facts.pressed_s if report is None else report.answered_s) + LOOK_WITHIN_S
     late = [one for one in meter.requests_of(facts) if one.began_s > since_s]
     if not late:
-        return None
+        missing = meter.missing_of(facts)
+        return words.inconclusive(f"the meter's book and its entries disagree: {missing}", expected, seen_by=seen_by) if missing else None
     observed = f"asked the provider again after its end: {words.several([meter.describe(one, facts) for one in late])}"
     last_s = max(one.began_s for one in late)
     if report is not None and meter.is_after(last_s, since_s, facts.lateness_s(report.answered_s, last_s)):

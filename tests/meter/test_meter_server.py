@@ -486,8 +486,9 @@ def test_a_request_that_waits_to_be_accepted_came_when_it_was_sent(provider: Pro
     client = provider.client()
     before_s = time.monotonic()
     post(client, run)
-    client.link.shutdown(socket.SHUT_WR)
     after_s = time.monotonic()
+    time.sleep(2 * TICKS_S)  # that it goes is no data
+    client.link.shutdown(socket.SHUT_WR)
     assert not over.is_set(), "this machine was too slow to see it"
     (request,) = run.wait("request")
     assert before_s <= request.data["came_s"] <= after_s + TICKS_S
@@ -507,18 +508,31 @@ def test_a_request_on_a_kept_connection_came_when_it_was_sent(provider: Provider
     assert before_s <= came(run, 2)[1] <= after_s + TICKS_S
 
 
-def test_a_request_in_pieces_came_with_its_first_byte(provider: Provider) -> None:
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        pytest.param("content-length: 2\r\n\r\n", "{}", id="all of the body"),
+        pytest.param("content-length: 2\r\n\r\n{", "}", id="its last byte"),
+        pytest.param("content-length: 0\r\n", "\r\n", id="the end of the head"),
+        pytest.param("transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", "\r\n", id="the end of the chunks"),
+        pytest.param("transfer-encoding: chunked\r\n\r\n", "zz\r\n", id="what makes it malformed"),
+    ],
+)
+def test_a_request_in_pieces_came_with_its_last_byte(provider: Provider, first: str, last: str) -> None:
+    """A first byte that was sent ahead costs nothing; who sends the rest at last is asking then. And it is read later still."""
     run = provider.open(Text())
     client = provider.client()
+    client.send(b"P")
+    time.sleep(SILENCE_S)
+    client.send(f"OST /{run.key}{MESSAGES} HTTP/1.1\r\nhost: m\r\n{first}".encode())
+    time.sleep(SILENCE_S)
+    over = busy(provider)
     before_s = time.monotonic()
-    client.send(f"POST /{run.key}{MESSAGES} HTTP/1.1\r\nhost: m\r\ncontent-".encode())
+    client.send(last.encode())
     after_s = time.monotonic()
-    time.sleep(BUSY_S)
-    client.send(b"length: 2\r\n\r\n{")
-    time.sleep(TICKS_S)
-    client.send(b"}")
-    assert before_s <= came(run)[0] <= after_s + BUSY_S / 2
-    assert run.of("request")[0].at_s >= after_s + BUSY_S
+    assert not over.is_set(), "this machine was too slow to see it"
+    assert before_s <= came(run)[0] <= after_s + TICKS_S
+    assert run.of("request")[0].at_s >= before_s + BUSY_S / 2
 
 
 def test_a_request_that_was_sent_ahead_begins_when_the_one_before_it_is_over(provider: Provider) -> None:
@@ -529,6 +543,18 @@ def test_a_request_that_was_sent_ahead_begins_when_the_one_before_it_is_over(pro
     client.send(one * 2)
     second = run.wait("request", 2)[1]
     assert run.of("ended")[0].at_s <= second.data["came_s"] <= second.at_s
+
+
+def test_a_request_of_which_a_part_was_sent_ahead_begins_when_it_is_whole(provider: Provider) -> None:
+    run = provider.open(Text())
+    client = provider.client()
+    one = f"POST /{run.key}{MESSAGES} HTTP/1.1\r\nhost: m\r\ncontent-length: 2\r\n\r\n{{}}".encode()
+    client.send(one + one[:-1])
+    client.answer()
+    time.sleep(SILENCE_S)
+    before_s = time.monotonic()
+    client.send(one[-1:])
+    assert before_s <= came(run, 2)[1]
 
 
 def test_no_request_came_before_it_was_sent(provider: Provider) -> None:
@@ -608,6 +634,32 @@ def test_many_requests_in_one_piece_are_answered_in_order(provider: Provider) ->
     one = f"POST /{run.key}{MESSAGES} HTTP/1.1\r\nhost: m\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
     client.send(one * 2000)
     assert [client.json()["id"] for _ in range(2000)] == [f"msg_{number}" for number in range(1, 2001)]
+
+
+@pytest.mark.parametrize("between_s", [0.0, 0.05], ids=["in one piece", "in pieces"])
+@pytest.mark.parametrize("blank", [b"\r\n", b"\r\n\r\n", b"\n"], ids=["an empty line", "two", "one without CR"])
+def test_empty_lines_before_a_request_keep_nobody_from_being_counted(provider: Provider, blank: bytes, between_s: float) -> None:
+    """Some clients end a body with one that is not of it (RFC 9112, section 2.2)."""
+    run = provider.open(Text("here"))
+    client = provider.client()
+    one = f"POST /{run.key}{MESSAGES} HTTP/1.1\r\nhost: m\r\ncontent-length: 2\r\n\r\n{{}}".encode()
+    pieces = [blank, one, blank, blank, one, one + blank, blank[:1], blank[1:] + one]
+    for piece in pieces if between_s else [b"".join(pieces)]:
+        client.send(piece)
+        time.sleep(between_s)
+    for _ in range(4):
+        assert client.json()["content"][0]["text"] == "here"
+    assert len(run.of("request", side=False)) == run.summary()["requests"] == 4
+
+
+def test_the_empty_line_behind_a_head_ends_it(provider: Provider) -> None:
+    """In a piece of its own, too."""
+    run = provider.open(Text("here"))
+    client = provider.client()
+    for piece in (f"GET /{run.key}/ HTTP/1.1\r\nhost: m\r\n", "\r", "\n"):
+        client.send(piece.encode())
+        time.sleep(0.05)
+    assert client.answer()[0] == 200
 
 
 def test_an_old_client_without_chunks_gets_its_stream(provider: Provider) -> None:
@@ -713,6 +765,15 @@ def test_nonsense_is_refused_and_the_next_client_is_served(provider: Provider, r
                 "/projects/p/models/g:batchEmbedContents",
                 "/publishers/anthropic/models/c:streamRawPredict",
                 "/model/c/invoke-with-response-stream",
+                "/api/chat",
+                "/api/generate",
+                "/api/embed",
+                "/generate",
+                "/generate_stream",
+                "/completion",
+                "/embedding",
+                "/chat",
+                "/v1/chat",
             )
         ),
         pytest.param("/v1/something/new", "", b"{}", "other", False, id="an unknown call below a version"),
@@ -722,6 +783,24 @@ def test_nonsense_is_refused_and_the_next_client_is_served(provider: Provider, r
         pytest.param("/api/event_logging/v2/batch", "", b"{}", "other", True, id="telemetry of a version"),
         pytest.param("/v1/traces", "", b"{}", "other", True, id="telemetry below a version"),
         pytest.param("/v1/messages/batches/b/cancel", "", b"{}", "other", True, id="a batch that is called off"),
+        *(
+            pytest.param(path, "", b"{}", "other", True, id=f"housekeeping: {path}")
+            for path in (
+                "/v1/oauth/token",
+                "/v1/mcp",
+                "/v1/initialize",
+                "/v1/files",
+                "/v1/rgstr",
+                "/v1/events/batch",
+                "/v1/event_logging/v2/batch",
+                "/v1/telemetry/",
+                "/v1/models/g:countTokens/",
+            )
+        ),
+        *(
+            pytest.param(path, "", b"{}", "other", False, id=f"no housekeeping: {path}")
+            for path in ("/v1/threads/events/runs", "/v1/events/e/work", "/v1/mcp/work", "/v1/oauth/token/work", "/v1/conversations")
+        ),
         pytest.param("/a/gateway/of/ours/messages/count_tokens", "", b"{}", "other", True, id="a count behind a gateway"),
         pytest.param("/v1internal:loadCodeAssist", "", b"{}", "other", True, id="an account's settings"),
         pytest.param(MESSAGES, "content-encoding: gzip\r\n", b"{}", "anthropic", False, id="compressed"),

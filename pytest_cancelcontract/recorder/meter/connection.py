@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Protocol, cast
 
@@ -46,16 +47,17 @@ class Head:
     role: str
     encoding: str
     is_upgrade: bool
-    came_s: float
+    came_s: float = math.nan
+    """When the last bytes of the request came (monotonic, seconds), which a head by itself does not know."""
 
     @classmethod
-    def of(cls, request: h11.Request, came_s: float) -> Head:
-        """Everything else of it is forgotten, above all who asks. ``came_s`` is when its first bytes came (monotonic, seconds)."""
+    def of(cls, request: h11.Request) -> Head:
+        """Everything else of it is forgotten, above all who asks."""
         # Only these are looked up: no header that may hold a key gets a name here.
         headers = {name: value for name, value in request.headers if name in _LOOKED_UP}
         attempt, role, encoding, upgrade = (headers.get(name, b"").decode("ascii", "replace")[:NAME_AT_MOST] for name in _LOOKED_UP)
         method, target = request.method.decode("ascii"), Target.parse(request.target)
-        return cls(method, target, attempt, role, encoding.strip().lower(), "websocket" in upgrade.lower(), came_s)
+        return cls(method, target, attempt, role, encoding.strip().lower(), "websocket" in upgrade.lower())
 
     def is_aside(self, found: Route | None) -> bool:
         """Whether it is housekeeping, being what was ``found`` for it."""
@@ -97,7 +99,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, clerk: Clerk) -> None:
         self._loop = loop
         self._clerk = clerk
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_AT_MOST)
+        self._http = _reader()
         self._transport: asyncio.Transport | None = None
         self._head: Head | None = None
         self._body = bytearray()
@@ -105,8 +107,8 @@ class Connection(asyncio.Protocol):
         self.work: Work | None = None
         self._account: Account | None = None
         self._takes_body = True
-        self._came_s: float | None = None
-        """When the first bytes came of the request that is being read; none of it did yet."""
+        self._came_s = 0.0
+        """When the bytes came that were read last."""
         self._free_s = 0.0
         """When the last answer was over."""
 
@@ -128,10 +130,8 @@ class Connection(asyncio.Protocol):
         """Some bytes of a request, or of the next one."""
         if self._transport is None:
             return
-        if self._came_s is None:
-            self._came_s = _came_s(self._transport.get_extra_info("socket"))
-        self._http.receive_data(data)
-        self._advance()
+        self._came_s = _came_s(self._transport.get_extra_info("socket"))
+        self._feed(data)
 
     def eof_received(self) -> None:
         """The client has closed, or half of it: nobody waits for the answer of a request that is still open."""
@@ -223,7 +223,16 @@ class Connection(asyncio.Protocol):
             self._transport.close()
             return
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
+            # The next cycle, in a reader of its own: the line that may stand before what was sent ahead cannot be taken out of this one.
+            ahead, self._http = self._http.trailing_data[0], _reader()
+            self._feed(ahead)
+
+    def _feed(self, data: bytes) -> None:
+        if self._http.their_state is h11.IDLE and not self._http.trailing_data[0]:
+            # RFC 9112, section 2.2: empty lines before a request are ignored.
+            data = data.lstrip(b"\r\n")
+        if data:
+            self._http.receive_data(data)
             self._advance()
 
     def _advance(self) -> None:
@@ -245,9 +254,7 @@ class Connection(asyncio.Protocol):
                     self.abort(is_clients=True)
                 return
             if isinstance(event, h11.Request):
-                assert self._came_s is not None
-                # What was sent ahead begins when the answer before it is over.
-                self._head = Head.of(event, max(self._came_s, self._free_s))
+                self._head = Head.of(event)
                 self._takes_body = event.method != b"HEAD"
             elif isinstance(event, h11.Data):
                 self._body += event.data
@@ -260,21 +267,31 @@ class Connection(asyncio.Protocol):
                 return
 
     def _complete(self) -> None:
-        head, self._head = self._head, None
-        body, self._body = bytes(self._body), bytearray()
+        head, body = self._taken()
         assert head is not None
-        if not self._http.trailing_data[0]:  # else the next request came with this one
-            self._came_s = None
         self._clerk.asked(self, head, body)
 
+    def _taken(self) -> tuple[Head | None, bytes]:
+        """What was read of a request that is whole or malformed now; nobody can bill it before.
+
+        It is dated by the bytes that made it so, and not before the answer was over that it was sent ahead behind.
+        """
+        head, self._head = self._head, None
+        body, self._body = bytes(self._body), bytearray()
+        return replace(head, came_s=max(self._came_s, self._free_s)) if head else None, body
+
     def _malformed(self, status: int, why: str) -> None:
-        head, self._head, self._body = self._head, None, bytearray()
+        head, _ = self._taken()
         account = self._clerk.account_of(head) if head else None
         if account is not None and head is not None:
             found = route(head.method, head.target)
             wire = found.wire.name if found and found.wire else "other"
             account.refuse(time.monotonic(), why, status, side=head.is_aside(found), **head.facts(wire, Request()))
         self.refuse(status, [("content-type", "text/plain; charset=utf-8")], f"{why}\n".encode())
+
+
+def _reader() -> h11.Connection:
+    return h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_AT_MOST)
 
 
 def _came_s(link: socket.socket) -> float:

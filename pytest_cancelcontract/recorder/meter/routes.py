@@ -59,7 +59,8 @@ class Target:
 _FRONT = re.compile(r"^(?:/(?:v\d[a-z0-9]*|api|openai|deployments/[^/]+))+(?=/|$)")
 _VERSION = re.compile(r"^(?:/(?:api|openai))*/v\d[a-z0-9]*(?=/|$)")
 _COSTS = re.compile(
-    r"/(?:completions|responses(?:/compact)?|messages|embeddings|moderations|batches|rerank|realtime(?:/\w+)*)$"
+    r"/(?:chat|completions?|generate(?:_stream)?|responses(?:/compact)?|messages|realtime(?:/\w+)*)$"
+    r"|/(?:embed(?:dings?)?|moderations|batches|rerank)$"
     r"|/(?:images|audio|videos)(?:/\w+)?$"
     r"|/(?:converse(?:-stream)?|invoke(?:-with-response-stream)?)$"
     r"|:\w*(?:generate|embed|predict)\w*$",
@@ -69,9 +70,11 @@ _COSTS = re.compile(
 _TALKS = re.compile(r"/(?:responses|realtime)$|BidiGenerateContent\w*$")
 """Those that are made over a websocket."""
 _HOUSEKEEPING = re.compile(
-    r"/(?:events?|event_logging|telemetry|analytics(?:-events)?|metrics|traces|logs|count_tokens|input_tokens|cancel)(?:/|$)"
+    r"/(?:events?|event_logging|telemetry|analytics(?:-events)?|metrics|traces|logs|rgstr)(?:(?:/v\d+)?/batch)?$"
+    r"|/(?:count_tokens|input_tokens|cancel|oauth/token|mcp|initialize|files)$"
     r"|:(?:countTokens|computeTokens|cancel)$"
 )
+"""How those end that are not: telemetry, counts, a cancel, a client's token, its set-up, its files and its tools."""
 _POSTS: dict[str, Route] = {
     "/messages": Route("generate", anthropic.WIRE),
     "/messages/count_tokens": Route("count", anthropic.WIRE),

@@ -1,6 +1,21 @@
 """Rows for requests-closed; reported at +0.5 s unless a row says otherwise, so that the limit is +1.5 s."""
 
-from tests.unit.builders import BROKEN, INCONCLUSIVE, KEPT, Row, booked, call, closed, meter_look, plus, request, story, terms, without
+from tests.unit.builders import (
+    BROKEN,
+    INCONCLUSIVE,
+    KEPT,
+    PRESSED_S,
+    Row,
+    booked,
+    call,
+    closed,
+    meter_look,
+    plus,
+    request,
+    story,
+    terms,
+    without,
+)
 
 GONE = story()
 LONG = story(end=4.0)
@@ -33,6 +48,13 @@ ROWS = (
     Row(
         "more is allowed where the terms say so", booked(plus(LONG, STREAM, closed(2.4, "s1", "ended"))), KEPT, given=terms(spend_within=3)
     ),
+    Row(
+        "what was whole before the handover is open, though it was read behind it",
+        booked(plus(LONG, request(0.7, "s1", came_s=PRESSED_S + 0.4))),
+        BROKEN,
+        says=["begun +0.4 s, open to the last"],
+    ),
+    Row("what was whole after the handover only is another clause's", booked(plus(LONG, request(0.7, "s1"))), KEPT),
     Row("what begins after the handover is another clause's", SURVIVES, KEPT),
     Row(
         "open for less than the machine was late proves nothing",

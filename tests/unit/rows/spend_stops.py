@@ -1,9 +1,11 @@
 """Rows for spend-stops; reported at +0.5 s unless a row says otherwise, so that the limit is +1.5 s."""
 
+from pytest_cancelcontract.history import Observation
 from tests.unit.builders import (
     BROKEN,
     INCONCLUSIVE,
     KEPT,
+    PRESSED_S,
     Row,
     booked,
     call,
@@ -29,6 +31,13 @@ BACKGROUND = request(-0.5, "b1", background=True, wire="openai-responses")
 UNREACHED = plus(without(GONE, "meter", "lifeline.spending"), says("not-spending", -0.85, why="no answer: refused"))
 OTHERS = [request(2.0, "r7", run="bystander"), tokens(2.1, "r7", run="bystander")]
 SILENT = booked(one for one in SURVIVES if one.data.get("request") != "r3")
+
+
+def late(came: float, read: float) -> list[Observation]:
+    """A request that was whole at the machine at one time and was read at another."""
+    return booked(plus(LONG, request(read, "e1", came_s=PRESSED_S + came), closed(read + 0.02, "e1", "disconnected")))
+
+
 ROWS = (
     Row("all dead at the handover is kept", GONE, KEPT, says=["the last token or request came +0.151 s"]),
     Row("watched on, and nothing came, is kept", LONG, KEPT),
@@ -81,6 +90,13 @@ ROWS = (
         ),
         BROKEN,
         says=["0 tokens and 1 new request after the handover"],
+    ),
+    Row("a request that was whole before the limit and was read behind it is kept", late(1.4, 1.7), KEPT),
+    Row(
+        "a request that was whole behind the limit only is broken",
+        late(3.0, 3.0),
+        BROKEN,
+        says=["1 new request after the handover", "begun +3.0 s"],
     ),
     Row("never seen to spend proves nothing", without(GONE, "meter"), INCONCLUSIVE, says=["never seen to spend"]),
     Row("a provider that is not reached proves nothing", UNREACHED, INCONCLUSIVE, says=["no answer: refused"]),

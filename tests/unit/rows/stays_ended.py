@@ -82,6 +82,22 @@ ROWS = (
     Row("the drill's own second start is nobody's doing", story(restart=0.9, end=4.2), KEPT, header=WATCHED),
     Row("another process of the same attempt is none", plus(ENDED, *SUCCESSOR), KEPT, header=WATCHED),
     Row("a request of before the agent's end that was read behind it is kept", asked(5.39, 5.6), KEPT, header=AGENTS),
+    Row(
+        "a request that was whole after the agent's end only is broken",
+        asked(5.9, 5.9),
+        BROKEN,
+        header=AGENTS,
+        says=["asked the provider again after its end", "begun +5.9 s"],
+    ),
+    Row("a request that was whole after the agent's end and was read later still is broken", asked(5.9, 6.1), BROKEN, header=AGENTS),
+    Row(
+        "a request that was whole after the agent's end by less than the machine was late proves nothing",
+        asked(5.46, 5.9),
+        INCONCLUSIVE,
+        spoilt=True,
+        header=AGENTS,
+        says=["begun +5.46 s"],
+    ),
     Row("a longer retry was promised", ENDED, INCONCLUSIVE, terms(retry=4), header=WATCHED),
     Row(
         "never gone: reckoned from the deadline",
