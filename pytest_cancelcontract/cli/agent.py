@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import os
 import shutil
 import sys
 import threading
@@ -172,7 +173,15 @@ def _refuse_an_unknown_name(given: str) -> None:
 def _refuse_what_is_not_installed(agent: Agent) -> None:
     """Once, and not in every trial alike."""
     program = agent.command.words[0]
-    if not any(mark in program for mark in "/{") and shutil.which(program) is None:
+    if "{" in program:
+        return
+    if os.sep in program:
+        # As a trial does, which starts it in its workspace.
+        path = Path.cwd() / program
+        if shutil.which(path) is None:
+            why = "is not executable" if path.is_file() else "is a folder" if path.is_dir() else "does not exist"
+            raise BadUse(f"{program!r} from --agent {why}")
+    elif shutil.which(program) is None:
         install = f"{program} is not on PATH: npm install -g {agent.package}"
         raise BadUse(install if agent.package else f"{program!r} from --agent is not on PATH")
 
@@ -279,10 +288,14 @@ def _one(wanted: _Wanted, recorder: Any, trial: Trial, folder: Path, lanes: Any,
     except (DrillError, RecorderFailed) as error:
         return None if enough.is_set() else _Told(trial, error=str(error))
     except Exception as error:  # a fault of ours: what the other trials have shown must not be lost for it
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return _Told(trial, error=f"an internal error: {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+        return _Told(trial, error=_internal(error))
     result.rerun = f"{wanted.rerun} --scenario {trial.id}"
     return _Told(trial, result)
+
+
+def _internal(error: Exception) -> str:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"an internal error: {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
 
 
 def _progress(wanted: _Wanted, trial: Trial) -> Callable[[str, float], None]:
@@ -331,22 +344,38 @@ def _is_red(wanted: _Wanted) -> Callable[[_Told], bool]:
 
 
 def _conclude(wanted: _Wanted, told: list[_Told]) -> int:
-    """Print what is not kept in full, then the table; write the report."""
+    """Write the reports; print what is not kept in full, then the table.
+
+    Raises:
+        BadUse: a report could not be written, which keeps none of the others from it.
+    """
     from pytest_cancelcontract.report import text
-    from pytest_cancelcontract.report.files import write_report
 
     order = {trial.id: number for number, trial in enumerate(wanted.trials)}
     told.sort(key=lambda one: order[one.trial.id])
+    rows = [_row(one) for one in told]
+    unwritten = _write_reports(wanted, rows)
     for one in told:
         _print_failures(wanted, one)
-    rows = [_row(one) for one in told]
     print("\n".join(["", f"agent: {wanted.agent.name}", *text.summary(rows)]))
+    if unwritten:
+        raise BadUse("; ".join(unwritten))
+    return FAILED if any(map(_is_red(wanted), told)) else 0
+
+
+def _write_reports(wanted: _Wanted, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Write all that can be written, and say of each other why not."""
+    from pytest_cancelcontract.report.files import write_report
+
+    unwritten = []
     for path in wanted.reports:
         try:
             write_report(path, rows, terms=wanted.terms.as_dict())
         except OSError as error:
-            raise BadUse(f"the report could not be written to {path}: {error.strerror or error}") from None
-    return FAILED if any(map(_is_red(wanted), told)) else 0
+            unwritten.append(f"the report could not be written to {path}: {error.strerror or error}")
+        except Exception as error:  # a fault of ours in one kind of report must not cost the others, nor what is printed
+            unwritten.append(f"the report could not be written to {path}: {_internal(error)}")
+    return unwritten
 
 
 def _print_failures(wanted: _Wanted, one: _Told) -> None:

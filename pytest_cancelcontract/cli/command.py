@@ -7,12 +7,12 @@ exit status; ``command`` are the words behind ``--``. What it needs beyond the s
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
 from pytest_cancelcontract.cli import compare, doctor, explain, judge, listing, run, show, watch
+from pytest_cancelcontract.cli.output import steady_output
 from pytest_cancelcontract.cli.parser import USAGE_ERROR, Actions, BadUse, Parser
 
 
@@ -38,20 +38,18 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (run, listing, judge, show, explain, compa
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status, which is the subcommand's."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    with steady_output():
+        return _main(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _main(given: Sequence[str]) -> int:
     options = _parser().parse_args(_before_command(given))
     subcommand = next(one for one in SUBCOMMANDS if options.action == one.NAME)
     try:
-        status = subcommand.main(options, _command_in(given))
-        sys.stdout.flush()
-        return status
+        return subcommand.main(options, _command_in(given))
     except BadUse as error:
         print(f"cancelcontract {options.action}: {error}", file=sys.stderr)
         return USAGE_ERROR
-    except BrokenPipeError:
-        # Whoever reads (head, less) has enough. What is still buffered goes nowhere, or Python complains of it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _before_command(words: Sequence[str]) -> list[str]:

@@ -143,6 +143,43 @@ def test_what_is_not_installed_is_refused_once_and_what_would_be_tried_is_shown_
 
 
 @pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("./nope {prompt}", "'./nope' from --agent does not exist"),
+        ("tools/nope {prompt}", "'tools/nope' from --agent does not exist"),
+        ("/nonexistent/nope {prompt}", "'/nonexistent/nope' from --agent does not exist"),
+        ("tools/plain {prompt}", "'tools/plain' from --agent is not executable"),
+        ("./tools {prompt}", "'./tools' from --agent is a folder"),
+    ],
+)
+def test_a_path_to_what_cannot_be_run_is_refused_once(tmp_path: Path, given: str, told: str) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "plain").write_text("#!/bin/sh\n")
+    done = run(tmp_path, "--agent", given)
+    assert (done.returncode, done.stdout, done.stderr) == (4, "", f"cancelcontract run: {told}\n")
+    assert not (tmp_path / ".cancelcontract").exists()
+
+
+def test_a_program_beside_the_user_is_found_though_it_is_started_in_its_workspace(tmp_path: Path) -> None:
+    program = tmp_path / "agent.sh"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(SAMPLES))}/ends_its_tools.py "$@"\n')
+    program.chmod(0o755)
+    done = run(tmp_path, "--agent", "./agent.sh {provider} {workspace} {prompt}", "--scenario", "streaming-term")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_report_that_cannot_be_written_keeps_none_of_the_others_from_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    reports = [word for name in ("file/r.json", "a.json", "file/s.json", "b.json") for word in ("--report", name)]
+    done = run(tmp_path, "--scenario", "tool-term", *reports)
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert all(f"the report could not be written to file/{name}.json: " in done.stderr for name in "rs")
+    assert "cancel contract broken: agent-tool-term:no-survivors" in done.stdout and "\nagent-tool-term  broken: " in done.stdout
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    assert json.loads((tmp_path / "a.json").read_text())["drills"][0]["verdict"] == "broken"
+
+
+@pytest.mark.parametrize(
     ("more", "told"),
     [
         (("--scenario", "deaf"), "there is no trial 'deaf'"),
