@@ -34,6 +34,12 @@ from uncooperative_runner.spend import PROVIDER
 
 ANSWER_WITHIN_S = 30.0
 """How long the recorder may take to answer beyond what the question itself waits for; more is a broken recorder."""
+SILENT_AT_MOST_S = 10.0
+"""How long a recorder that is to end may say nothing; one that still removes folders says so."""
+DIES_WITHIN_S = 5.0
+"""How long a killed recorder may take to be gone; one that a file system keeps from it, in uninterruptible sleep, is left."""
+NAMED_AT_MOST = 5
+"""How many folders that stay are named one by one."""
 
 
 def why_no_drills_here() -> str:
@@ -94,8 +100,10 @@ class Recorder:
         self._spawned: list[Identity] = []
         self._unfinished: dict[str, Path] = {}
         self._root: Path | None = None
+        self._discarded: list[Path] = []
+        self._heard_s = time.monotonic()
         self.left: list[Path] = []
-        """The folders of discarded drills that could not be removed; once it is closed, those that still stay, or the root of them all."""
+        """Once it is closed: the folders of discarded drills that could not be removed, or the root of them all where they are many."""
         threading.Thread(target=self._read_answers, name="cancelcontract-recorder-answers", daemon=True).start()
 
     @classmethod
@@ -234,9 +242,10 @@ class Recorder:
         return reaped
 
     def discard(self, drill: OpenDrill) -> None:
-        """Remove the drill's folder (not its history); one that cannot be removed is in ``left`` then."""
-        if left := self.ask("discard", drill=drill.id)["left"]:
-            self.left.append(Path(left))
+        """Have the drill's folder (not its history) removed; it is not waited for, and no error. What stays is in ``left`` at the end."""
+        self._discarded.append(drill.run.folder)
+        with contextlib.suppress(RecorderFailed):
+            self._send({"method": "discard", "params": {"drill": drill.id}})
 
     def close(self) -> None:
         """End everything of every drill, then the recorder itself; safe to call twice."""
@@ -248,16 +257,24 @@ class Recorder:
             self._link.shutdown(socket.SHUT_WR)
         # A second Ctrl-C only ends this wait: the recorder has been told, and ends by itself.
         with contextlib.suppress(KeyboardInterrupt):
-            try:
-                self._process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            self._await_end()
         self._link.close()
         if self._process.returncode:
             self._end_orphans()
-        root = [] if self._root is None else [self._root]
-        self.left = [folder for folder in self.left if os.path.lexists(folder)] or [folder for folder in root if os.path.lexists(folder)]
+        if self._root is not None and folders.is_there(self._root):
+            left = [folder for folder in self._discarded if folders.is_there(folder)]
+            self.left = left if 0 < len(left) <= NAMED_AT_MOST else [self._root]
+
+    def _await_end(self) -> None:
+        """Wait for the recorder for as long as it is heard, and then kill it."""
+        self._heard_s = time.monotonic()
+        while (left_s := self._heard_s + SILENT_AT_MOST_S - time.monotonic()) > 0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=left_s)
+                return
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=DIES_WITHIN_S)
 
     def _end_orphans(self) -> None:
         """End what the recorder, which was killed itself, would have ended: its commands, and what its histories say it held or found.
@@ -268,7 +285,11 @@ class Recorder:
         noted = [identity for path in self._unfinished.values() for identity in _noted(path)]
         reaper.end_all([*self._spawned, *noted])
         if self._root is not None:
-            folders.remove(self._root)
+            removal = threading.Thread(target=folders.remove, args=(self._root,), name="cancelcontract-removal", daemon=True)
+            removal.start()
+            patience = folders.Patience()
+            while removal.is_alive() and not patience.is_over():
+                removal.join(timeout=0.1)
 
     def _run(
         self,
@@ -332,6 +353,7 @@ class Recorder:
         with self._link.makefile("rb") as lines:
             try:
                 for line in lines:
+                    self._heard_s = time.monotonic()
                     answer = json.loads(line)
                     waiting = self._waiting.get(answer["id"])
                     if waiting is not None:

@@ -9,15 +9,20 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_cancelcontract.recorder import mounts
+from pytest_cancelcontract.recorder import mounts, workspace
 
 MARKER = ".cancel-contract-workspace"
 """Only a folder with this file in it is ever poisoned by a runner: it can't be somebody's real work."""
 GIT_WITHIN_S = 10.0
+DIGEST_AT_MOST = 1 << 20
+"""How much of a file is hashed, in bytes. None of a source's own files is as long; of what has taken the place of one, the length tells."""
+REMOVES_WITHIN_S, STEP_WITHIN_S = 60.0, 10.0
+"""How long a removal is waited for, and how long one that does not get on (a file system that does not answer)."""
 _FILES = {
     MARKER: "This folder was made for a drill. A runner may write anything into it.\n",
     ".gitignore": "ignored/\n",
@@ -27,6 +32,7 @@ _FILES = {
 }
 _LOOK = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0)
 _roots: dict[Path, tuple[int, int]] = {}
+_steps = [0]  # that the removals of this process have taken; two at a time may lose one, which is no matter
 
 
 def make_root(wanted: Path | None) -> Path:
@@ -80,13 +86,16 @@ def copy(source: Path, target: Path) -> None:
 def digests(folder: Path) -> dict[str, str]:
     """A hash for each file of a source that a wrapper has no business to change.
 
-    git's own bookkeeping is left out but for the branches: a worktree added to the source is a legitimate use of it.
+    git's own bookkeeping is left out but for the branches: a worktree added to the source is a legitimate use of it. So is what is mounted
+    in the source: its file system need not answer.
     """
-    if folder.is_symlink():
+    folder = Path(os.path.realpath(folder.parent), folder.name)
+    mounted, git = set(mounts.at_or_below(folder.parent)), folder / ".git"
+    if str(folder) in mounted or folder.is_symlink():
         return {}
-    git = folder / ".git"
-    found = {f".git/refs/heads/{name}": _digest(path) for name, path in _heads(folder)} if git.is_dir() else {}
-    for entry in walk(folder, but={str(git)}):
+    is_gits = not any(Path(point).is_relative_to(git) for point in mounted) and git.is_dir()
+    found = {f".git/refs/heads/{name}": _digest(path) for name, path in _heads(folder)} if is_gits else {}
+    for entry in walk(folder, but={str(git), *mounted}):
         if not _is_folder(entry) and not os.path.isdir(entry.path):
             found[str(Path(entry.path).relative_to(folder))] = _digest(Path(entry.path))
     return found
@@ -109,9 +118,39 @@ def _heads(folder: Path) -> list[tuple[str, Path]]:
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(os.readlink(path).encode() if path.is_symlink() else path.read_bytes()).hexdigest()
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()
+        if not stat.S_ISREG(status.st_mode):
+            return "no regular file"
+        with workspace.opened(str(path)) as descriptor, open(descriptor, "rb", closefd=False) as file:
+            return f"{hashlib.sha256(file.read(DIGEST_AT_MOST)).hexdigest()} of {os.fstat(descriptor).st_size}"
     except OSError as error:
         return f"unreadable: {error.strerror}"
+
+
+class Patience:
+    """Tells when the removals of this process have been waited for long enough: a long one is, and one that stands still is not."""
+
+    def __init__(self) -> None:
+        self._steps, self._moved_s = _steps[0], time.monotonic()
+        self._ends_s = self._moved_s + REMOVES_WITHIN_S
+
+    def is_over(self) -> bool:
+        """Whether it is time to leave what is left."""
+        now_s = time.monotonic()
+        if self._steps != _steps[0]:
+            self._steps, self._moved_s = _steps[0], now_s
+        return now_s > min(self._ends_s, self._moved_s + STEP_WITHIN_S)
+
+
+def is_there(path: str | Path, above: int | None = None) -> bool:
+    """Whether something has this name, a broken link too; a file system that is mounted there is not asked, for it need not answer."""
+    try:
+        os.close(os.open(path, getattr(os, "O_PATH", 0) | os.O_NOFOLLOW, dir_fd=above))
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError | NotADirectoryError)
+    return True
 
 
 @dataclass(slots=True)
@@ -139,12 +178,11 @@ def remove(folder: Path) -> bool:
             return False
         with contextlib.suppress(OSError):
             _remove_in(above, folder.name, _roots.get(folder))
-        os.stat(folder.name, dir_fd=above, follow_symlinks=False)
-    except OSError as error:
-        return isinstance(error, FileNotFoundError)
+        return not is_there(folder.name, above)
+    except OSError:
+        return False
     finally:
         os.close(above)
-    return False
 
 
 def _remove_in(above: int, name: str, expected: tuple[int, int] | None) -> None:
@@ -152,6 +190,7 @@ def _remove_in(above: int, name: str, expected: tuple[int, int] | None) -> None:
     way = [_Level("", _which(here), [name])]
     try:
         while True:
+            _steps[0] += 1
             if way[-1].folders:
                 here = _enter(way, here, mount, expected if len(way) == 1 else None)
                 continue
@@ -169,7 +208,10 @@ def _remove_in(above: int, name: str, expected: tuple[int, int] | None) -> None:
 
 
 def _enter(way: list[_Level], here: int, mount: int, expected: tuple[int, int] | None) -> int:
-    """Remove the next folder of ``here``; where it has folders itself, it is put on the way and returned, and else ``here``."""
+    """Remove the next folder of ``here``; where it has folders itself, it is put on the way and returned, and else ``here``.
+
+    Which folder it is, is asked only where it is no mount: a file system that hangs would answer never, and one that is dead by an error.
+    """
     name = way[-1].folders.pop()
     try:
         inner = os.open(name, _LOOK | os.O_NOFOLLOW, dir_fd=here)
@@ -177,14 +219,18 @@ def _enter(way: list[_Level], here: int, mount: int, expected: tuple[int, int] |
         return here
     folders: list[str] = []
     try:
+        if mounts.of(inner) != mount:
+            return here
         which = _which(inner)
-        if mounts.of(inner) != mount or expected not in (None, which):
+        if expected not in (None, which):
             return here
         if folders := _without_files(inner):
             way.append(_Level(name, which, folders))
             return inner
         with contextlib.suppress(OSError):
             os.rmdir(name, dir_fd=here)
+        return here
+    except OSError:
         return here
     finally:
         os.close(here if folders else inner)
@@ -203,6 +249,7 @@ def _without_files(here: int) -> list[str]:
         return []
     try:
         for entry in _listed(listing):
+            _steps[0] += 1
             if _is_folder(entry):
                 folders.append(entry.name)
                 continue

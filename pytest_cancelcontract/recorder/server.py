@@ -14,8 +14,10 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,8 @@ SAMPLE_AT_LEAST_EVERY_S = 1.0
 CLOCK_EVERY_S = 0.25
 HOST_LEAVES_WITHIN_S = 1.0
 """How long a host may take to close its adapter and leave, once its drill is over."""
+TELL_EVERY_S = 0.1
+"""How often a recorder that still removes folders says so to its pytest, which ends it when it hears nothing."""
 GOING_WITHIN_S = 0.5
 """How long a pytest whose end of the socket is closed may take to be gone."""
 RUNNER = Path(uncooperative_runner.__file__).with_name("run.py")
@@ -76,6 +80,7 @@ class Recorder:
         self._has_said_bye = False
         self._numbers = 0
         self._answering = asyncio.Lock()
+        self._remover = ThreadPoolExecutor(1, "remover")
         self._tasks: set[asyncio.Task[None]] = set()
         self._listeners: list[socket.socket] = []
         self._addresses: list[str] = []
@@ -128,6 +133,8 @@ class Recorder:
             question = json.loads(line)
             if question["method"] == "observe":
                 self._observe(**question["params"])
+            elif question["method"] == "discard":
+                self._discard(**question["params"])
             elif question["method"] == "bye":
                 self._has_said_bye = True
             else:
@@ -148,7 +155,6 @@ class Recorder:
             "script": self._script,
             "signal": self._signal,
             "finish": self._finish,
-            "discard": self._discard,
             "meter-open": self._books.open,
             "meter-write": self._books.write,
             "meter-until": self._books.until,
@@ -327,12 +333,13 @@ class Recorder:
         others = [{"subject": subject, "role": "", "left": True} for subject in sorted(left - {one.subject for one in watch.reaped})]
         return {"reaped": [{"subject": one.subject, "role": one.role, "left": one.subject in left} for one in watch.reaped] + others}
 
-    async def _discard(self, *, drill: str) -> dict[str, Any]:
-        watch = self._watches.pop(drill)
-        for token in watch.roll.tokens:
-            self._by_token.pop(token, None)
-        is_gone = await asyncio.to_thread(folders.remove, watch.folder)
-        return {"left": None if is_gone else str(watch.folder)}
+    def _discard(self, *, drill: str) -> None:
+        """Forget the drill; its folder is removed when those before it are, and nobody waits for that."""
+        watch = self._watches.pop(drill, None)
+        if watch is not None:
+            for token in watch.roll.tokens:
+                self._by_token.pop(token, None)
+            self._remover.submit(folders.remove, watch.folder)
 
     # --- Runner processes ---------------------------------------------------------------------------------------------
 
@@ -508,6 +515,24 @@ class Recorder:
         await self._commands.launchers_gone()
         if is_orphaned:
             self._hosts.kill()
+        if self._has_said_bye:
+            threading.Thread(target=self._tell_of_removals, name="removals", daemon=True).start()
+        # What is left of the discarded folders goes with the root.
+        self._remover.shutdown(cancel_futures=True)
+
+    def _tell_of_removals(self) -> None:
+        """Say that folders are still removed, to a pytest that waits for it; where that takes too long, leave them and end.
+
+        A thread that hangs in a file system can't be ended but with its process, in which nothing else is left to do by now.
+        """
+        patience = folders.Patience()
+        while not patience.is_over():
+            with contextlib.suppress(OSError):
+                self._link.send(b'{"id":0}\n')
+            time.sleep(TELL_EVERY_S)
+        with contextlib.suppress(OSError):
+            self._link.shutdown(socket.SHUT_RDWR)
+        os._exit(0)
 
     async def _is_guarded_gone(self) -> bool:
         """Whether pytest went without a word; where it still lives, the adapters' own wrappers are its own."""

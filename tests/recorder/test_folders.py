@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_cancelcontract.recorder import folders
+from pytest_cancelcontract.recorder import client, folders, mounts
 from pytest_cancelcontract.recorder.client import OpenDrill, Recorder
 from tests.recorder.conftest import TERMS, header
 
@@ -197,9 +202,8 @@ def in_a_namespace(mount: str, code: str, place: Path) -> str:
     if not shutil.which("unshare") or subprocess.run([*namespace, "sh", "-c", mount, "sh", place], capture_output=True).returncode:
         pytest.skip("no mount namespace is to be had here")
     environment = {**os.environ, "PYTHON": sys.executable, "CODE": code}
-    ran = subprocess.run(
-        [*namespace, "sh", "-c", f'{mount} && exec "$PYTHON" -c "$CODE" "$1"', "sh", place], env=environment, capture_output=True, text=True
-    )
+    words = [*namespace, "sh", "-c", f'{mount} && exec "$PYTHON" -c "$CODE" "$1"', "sh", place]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -225,6 +229,99 @@ def test_what_is_mounted_from_the_same_file_system_is_not_entered(root: Path, st
     in_a_namespace(f'mount --bind "$1/stranger" "$1"/base/ccd-*/{place}', REMOVED, tmp_path)
     assert (stranger / "file").exists() and (root / place).exists()
     assert (root / "d1" / "workspace" / "file").exists() == (place == "d1")
+
+
+def fuse(place: str) -> str:
+    """Mount a file system whose server never answers: who asks it anything waits for ever; and once descriptor 3 is shut, gets an error."""
+    options = "fd=3,rootmode=40000,user_id=0,group_id=0"
+    return f'exec 3<>/dev/fuse && mount -i -t fuse -o {options} none "$1"/base/ccd-*/d1/workspace/{place}'
+
+
+@pytest.mark.parametrize(
+    "mount", [fuse("1/m"), " && ".join([fuse("1/m"), fuse("2/m"), fuse("3/m"), "exec 3>&-"])], ids=["hangs", "is-dead"]
+)
+def test_a_mounted_file_system_that_does_not_answer_is_left_and_the_rest_is_removed(root: Path, tmp_path: Path, mount: str) -> None:
+    workspace = root / "d1" / "workspace"
+    for path in (workspace / above / name for above in "123" for name in "amz"):
+        path.mkdir(parents=True)
+    in_a_namespace(mount, REMOVED, tmp_path)
+    stays = [workspace / above / "m" for above in "123" if f"/{above}/m" in mount]
+    assert sorted(workspace.rglob("*")) == sorted([path.parent for path in stays] + stays)
+
+
+DIGESTED = """
+import sys
+from pathlib import Path
+from pytest_cancelcontract.recorder import folders
+print(sorted(folders.digests(next(Path(sys.argv[1]).glob("base/ccd-*")) / "d1" / "workspace")))
+"""
+
+
+@pytest.mark.parametrize(("place", "seen"), [("", []), ("inner", ["file"]), (".git", ["file"]), (".git/refs", ["file"])])
+def test_a_mounted_file_system_that_does_not_answer_is_not_hashed(root: Path, tmp_path: Path, place: str, seen: list[str]) -> None:
+    (root / "d1" / "workspace" / ".git" / "refs").mkdir(parents=True)
+    assert in_a_namespace(fuse(place), DIGESTED, tmp_path) == f"{seen}\n"
+
+
+@pytest.mark.parametrize("fails", ["of", "_which"])
+def test_a_folder_that_cannot_be_asked_is_left_and_the_rest_is_removed(root: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    workspace = root / "d1" / "workspace"
+    for path in (workspace / above / name for above in "123" for name in "amz"):
+        path.mkdir(parents=True)
+    where: Any = mounts if fails == "of" else folders
+    right = getattr(where, fails)
+
+    def asked(descriptor: int) -> Any:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name == "m":
+            raise OSError(errno.ENOTCONN, "not connected")
+        return right(descriptor)
+
+    monkeypatch.setattr(where, fails, asked)
+    assert not folders.remove(root / "d1")
+    assert sorted(workspace.rglob("*")) == sorted([*workspace.glob("[123]"), *workspace.glob("[123]/m")])
+    assert len([*workspace.glob("*/m")]) == 3
+
+
+# ---------------------------------------------------------------------- the source
+
+
+def _make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _make_giant(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(32 << 30)
+
+
+def _make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+
+
+@pytest.mark.parametrize("make", [_make_fifo, _make_giant, _make_socket])
+def test_only_a_piece_of_a_regular_file_is_hashed(root: Path, make: Callable[[Path], None]) -> None:
+    (file := root / "d1" / "workspace" / "file").write_text("text")
+    before = folders.digests(root / "d1")
+    file.unlink()
+    make(file)
+    began_s = time.monotonic()
+    after = folders.digests(root / "d1")
+    assert after.keys() == before.keys() == {"workspace/file"} and after != before
+    assert time.monotonic() - began_s < 5
+
+
+def test_a_link_is_hashed_whatever_the_bytes_that_it_has(root: Path) -> None:
+    (root / "d1" / "link").symlink_to(os.fsdecode(b"nowhere-\xff"))
+    assert folders.digests(root / "d1")["link"]
+
+
+def test_a_files_length_counts_where_it_is_too_long_to_be_hashed(root: Path) -> None:
+    seen = []
+    for length in (folders.DIGEST_AT_MOST, folders.DIGEST_AT_MOST + 1):
+        os.truncate(root / "d1" / "workspace" / "file", length)
+        seen.append(folders.digests(root / "d1"))
+    assert seen[0] != seen[1]
 
 
 # ---------------------------------------------------------------------- of a recorder
@@ -258,7 +355,6 @@ def test_a_drill_whose_folder_became_a_link_is_told_and_goes_with_its_recorder(h
     drill = opened()
     _swap(drill.run.folder, stranger)
     here.discard(drill)
-    assert here.left == [drill.run.folder]
     here.close()
     assert here.left == [] and not drill.run.folder.parent.exists()
 
@@ -280,7 +376,6 @@ def test_a_deep_folder_goes_with_its_drill_and_with_its_recorder(here: Recorder,
         os.kill(here.pid, signal.SIGKILL)
     else:
         here.discard(drill)
-        assert not drill.run.folder.exists()
     here.close()
     assert here.left == [] and not drill.run.folder.parent.exists()
 
@@ -292,8 +387,124 @@ def test_what_cannot_be_removed_is_told(here: Recorder, opened: Opened) -> None:
         pytest.skip("no file can be made immutable here")
     try:
         here.discard(drill)
-        assert here.left == [drill.run.folder]
         here.close()
         assert here.left == [drill.run.folder] and file.exists()
     finally:
         subprocess.run(["chattr", "-i", file], check=True)
+
+
+def test_a_recorder_that_does_not_answer_costs_a_discarded_drill_nothing(here: Recorder, opened: Opened) -> None:
+    drill = opened()
+    os.kill(here.pid, signal.SIGSTOP)
+    began_s = time.monotonic()
+    here.discard(drill)
+    assert time.monotonic() - began_s < 5
+    os.kill(here.pid, signal.SIGCONT)
+    here.close()
+    assert here.left == [] and not drill.run.folder.parent.exists()
+
+
+SLOW = """
+import time
+from pytest_cancelcontract.recorder import folders
+folders.STEP_WITHIN_S, right = 1.0, folders.remove
+def slow(folder):
+    for _ in range({seconds} * 20):
+        time.sleep(0.05)
+        folders._steps[0] += {steps}
+    return right(folder)
+folders.remove = slow
+"""
+Slow = Callable[[int, int], None]
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """Have the next recorder's removals take so many seconds, and get on by so many steps at a time."""
+
+    def go(seconds: int, steps: int) -> None:
+        (tmp_path / "site").mkdir()
+        (tmp_path / "site" / "sitecustomize.py").write_text(SLOW.format(seconds=seconds, steps=steps))
+        monkeypatch.syspath_prepend(tmp_path / "site")
+
+    return go
+
+
+def test_a_removal_that_hangs_holds_up_no_drill_and_is_told_at_the_end(slow: Slow, request: pytest.FixtureRequest) -> None:
+    slow(100, 0)
+    here, opened = request.getfixturevalue("here"), request.getfixturevalue("opened")
+    began_s, drills = time.monotonic(), [opened()]
+    here.discard(drills[0])
+    drills.append(opened())
+    here.close()
+    assert time.monotonic() - began_s < 25
+    assert here.left == [drills[0].run.folder] and all(drill.run.folder.exists() for drill in drills)
+    assert here._process.returncode == 0
+
+
+def test_many_folders_that_stay_are_told_by_their_root(slow: Slow, request: pytest.FixtureRequest) -> None:
+    slow(100, 0)
+    here, opened = request.getfixturevalue("here"), request.getfixturevalue("opened")
+    drills = [opened() for _ in range(client.NAMED_AT_MOST + 1)]
+    for drill in drills:
+        here.discard(drill)
+    here.close()
+    assert here.left == [drills[0].run.folder.parent]
+
+
+def test_a_removal_that_gets_on_is_waited_for(slow: Slow, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "SILENT_AT_MOST_S", 2.0)
+    slow(3, 1)
+    here, opened = request.getfixturevalue("here"), request.getfixturevalue("opened")
+    drill = opened()
+    here.discard(drill)
+    here.close()
+    assert here.left == [] and not drill.run.folder.parent.exists()
+    assert here._process.returncode == 0
+
+
+def test_a_removal_that_gets_on_is_not_waited_for_for_ever(slow: Slow, request: pytest.FixtureRequest) -> None:
+    slow(1000, 1)
+    (where := request.getfixturevalue("tmp_path") / "site" / "sitecustomize.py").write_text(
+        where.read_text() + "folders.REMOVES_WITHIN_S = 2.0\n"
+    )
+    here, opened = request.getfixturevalue("here"), request.getfixturevalue("opened")
+    drill = opened()
+    here.discard(drill)
+    here.close()
+    assert here.left == [drill.run.folder]
+
+
+def test_a_recorder_that_not_even_sigkill_ends_is_not_waited_for(here: Recorder, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in uninterruptible sleep; its folders, in which it may hang, are not entered."""
+    root, asked = opened().run.folder.parent, list[Path]()
+
+    class Undying:
+        pid, returncode = here.pid, None
+
+        def wait(self, timeout: float) -> int:
+            raise subprocess.TimeoutExpired("recorder", timeout)
+
+        def kill(self) -> None:
+            pass
+
+    recorder = here._process
+    monkeypatch.setattr(here, "_process", Undying())
+    monkeypatch.setattr(client, "SILENT_AT_MOST_S", 0.2)
+    monkeypatch.setattr(folders, "remove", asked.append)
+    monkeypatch.setattr(folders, "is_there", lambda path: path == root)
+    here.close()
+    assert here.left == [root] and asked == []
+    recorder.wait(timeout=30)
+
+
+def test_folders_in_which_the_plugins_own_removal_hangs_are_told(here: Recorder, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder that was killed leaves them to the plugin."""
+    root, goes_on = opened().run.folder.parent, threading.Event()
+    monkeypatch.setattr(folders, "remove", lambda _folder: goes_on.wait(60))
+    monkeypatch.setattr(folders, "STEP_WITHIN_S", 0.3)
+    os.kill(here.pid, signal.SIGKILL)
+    began_s = time.monotonic()
+    here.close()
+    goes_on.set()
+    assert time.monotonic() - began_s < 20 and here.left == [root]
