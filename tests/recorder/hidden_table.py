@@ -31,6 +31,11 @@ class Row:
 
 def runners(token: str) -> dict[str, Row]:
     """All living processes of the runner that bear the token, by subject."""
+    # The table is not read in one moment: of one that starts another and ends, either may be missed; the next reading has the other.
+    return _reading(token) or _reading(token)
+
+
+def _reading(token: str) -> dict[str, Row]:
     rows = (_living(folder, token) for folder in Path("/proc").glob("[0-9]*"))
     return {row.subject: row for row in rows if row is not None}
 

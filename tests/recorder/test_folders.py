@@ -295,8 +295,13 @@ def _make_giant(path: Path) -> None:
 
 
 def _make_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(path))
+    here = Path.cwd()
+    os.chdir(path.parent)  # a socket's path may have 107 letters
+    try:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+    finally:
+        os.chdir(here)
 
 
 @pytest.mark.parametrize("make", [_make_fifo, _make_giant, _make_socket])
