@@ -33,7 +33,7 @@ drill: $(INSTALLED) ## drill the bundled samples: two that keep the contract, an
 	if test $$? -eq 1; then echo "Found broken, as it must be."; else echo "It was not found broken: that is a fault of the plugin." >&2; exit 1; fi
 
 test: $(READY) ## the tests, but for variants of what others show
-	$(BIN)/python -m pytest -q --ignore tests/walk -m 'not slow' -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -q --ignore tests/walk -m 'not slow' -n 4 --dist loadgroup
 	$(BIN)/python -m pytest -q tests/walk
 
 test-again: $(READY) ## what failed in the last "make test", one by one, and what came after it

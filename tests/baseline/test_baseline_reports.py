@@ -35,7 +35,7 @@ def told(folder: Path) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "1")], ids=["alone", "a worker"])
+@pytest.mark.parametrize("words", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)], ids=["alone", "a worker"])
 def test_a_stale_entry_stands_in_both_reports(team: Any, run: Run, words: tuple[str, ...]) -> None:
     path = team(MENDED_TEST, entries("no-survivors"))
     assert gate(run, *REPORTS, *words).ret == pytest.ExitCode.TESTS_FAILED

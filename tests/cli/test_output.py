@@ -51,7 +51,7 @@ def told_to(where: str, folder: Path, *words: str) -> tuple[int, str]:
     return process.returncode, errors
 
 
-@pytest.mark.parametrize("where", [LEAVES, FULL, CLOSED, ASCII])
+@pytest.mark.parametrize("where", [LEAVES, *(pytest.param(one, marks=pytest.mark.slow) for one in (FULL, CLOSED, ASCII))])
 def test_a_broken_agent_is_one_and_its_report_is_written(tmp_path: Path, where: str) -> None:
     quick = ["--grace", "1", "--kill-within", "0.5", "--retry", "0.7", "--settle", "0.1", "--spend-within", "0.3"]
     status, errors = told_to(where, tmp_path, "run", "--agent", AGENT, *quick, "--scenario", "tool-term", "-v", "--report", "r.json")
@@ -59,7 +59,7 @@ def test_a_broken_agent_is_one_and_its_report_is_written(tmp_path: Path, where: 
     assert [one["verdict"] for one in json.loads((tmp_path / "r.json").read_text())["drills"]] == ["broken"]
 
 
-@pytest.mark.parametrize("where", [LEAVES, FULL, CLOSED, ASCII])
+@pytest.mark.parametrize("where", [LEAVES, *(pytest.param(one, marks=pytest.mark.slow) for one in (FULL, CLOSED, ASCII))])
 def test_a_broken_wrapper_is_one_and_its_report_is_written(pytester: pytest.Pytester, broken: list[str], where: str) -> None:
     words = ["--scenario=deaf-child", "--report=r.json", "--", *broken, "ü"]
     status, errors = told_to(where, pytester.path, "run", *FAST_WORDS, *words)
@@ -100,6 +100,7 @@ def test_with_no_descriptor_at_all_none_of_its_files_gets_what_is_printed(pytest
     assert all(json.loads(line) for line in Path(drill["history"]).read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_a_descriptor_that_does_not_wait_is_waited_for(tmp_path: Path) -> None:
     """As other programs leave a terminal or a pipe that they share with it; the list fills this one."""
     reads, writes = os.pipe()

@@ -83,6 +83,7 @@ def test_a_limit_in_the_bridge_holds_as_long_as_the_bridge(desk: Open) -> None:
     assert lost.living()
 
 
+@pytest.mark.slow
 def test_timeout_calls_off_the_kill_when_its_child_has_left(desk: Open) -> None:
     run = desk("timeout_k").submit("deaf", time_limit_s=LIMIT_S, grace_s=GRACE_S).until_working()
     _until_well_over(run, LIMIT_S)

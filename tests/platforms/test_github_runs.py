@@ -228,6 +228,7 @@ def test_a_limit_and_a_report_that_fail_the_run_are_told_without_a_place(
     assert problem.startswith("::error title=cancel contract%3A error::the report could not be written to ")
 
 
+@pytest.mark.slow
 def test_a_summary_that_cannot_be_written_is_a_warning(pytester: pytest.Pytester, team: Team, on_github: OnGitHub) -> None:
     team(BROKEN_TEST.replace("BROKEN", "KEPT"))
     Path(pytester.path / "summary.md").mkdir()

@@ -315,6 +315,7 @@ def test_ini_settings_without_a_test_of_the_contract_are_none(pytester: pytest.P
     pytester.runpytest().assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_options_without_a_test_of_the_contract_are_a_usage_error_under_xdist_too(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_plain(): pass")
     result = pytester.runpytest_subprocess("-n1", "--cancel-grace=1", timeout=30)

@@ -262,6 +262,7 @@ def test_step_by_step_a_test_presses_the_buttons_itself(team: Any, run: Run) -> 
     run().assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_up_before_any_drill_takes_the_shim(team: Any, run: Run) -> None:
     team(
         """

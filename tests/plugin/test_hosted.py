@@ -97,6 +97,7 @@ def test_a_wrapper_that_kills_its_own_group_does_not_kill_pytest(mode: str, run:
     result.stdout.fnmatch_lines_random(["E *cancel contract broken: bystander:bystander-unharmed", "E * observed *SIGKILL*"])
 
 
+@pytest.mark.slow
 def test_a_host_that_is_killed_may_be_expected_in_any_scenario(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
         test_team=TEAM

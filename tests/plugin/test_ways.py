@@ -194,7 +194,7 @@ def test_only_selected_tests_are_drilled_and_last_failed_and_failed_first_work(
     assert results("--ff") == [(child, "FAILED"), (polite, "PASSED"), (daemon, "FAILED"), (silent, "PASSED")]
 
 
-@pytest.mark.parametrize("words", [("-x",), ("--maxfail=1",)], ids=["-x", "--maxfail"])
+@pytest.mark.parametrize("words", [("-x",), pytest.param(("--maxfail=1",), marks=pytest.mark.slow)], ids=["-x", "--maxfail"])
 def test_drills_ahead_of_a_test_that_stops_the_run_are_ended_at_once(team: Any, run: Run, kept: list[str], words: tuple[str, ...]) -> None:
     kept[2], term = LONG
     team(

@@ -468,6 +468,7 @@ def test_a_removal_that_gets_on_is_waited_for(slow: Slow, request: pytest.Fixtur
     assert here._process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_removal_that_gets_on_is_not_waited_for_for_ever(slow: Slow, request: pytest.FixtureRequest) -> None:
     slow(1000, 1)
     (where := request.getfixturevalue("tmp_path") / "site" / "sitecustomize.py").write_text(

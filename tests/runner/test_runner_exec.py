@@ -158,6 +158,7 @@ def test_a_refused_successor_ends_and_its_leader_leaves_all_the_same(start: Star
     assert [path.name for path in workspace.iterdir()] == ["uncooperative-leader.log"]
 
 
+@pytest.mark.slow
 def test_a_leader_waits_5_s_for_its_successor_and_no_longer(start: Start, stand_in: StandIn) -> None:
     stand_in.replies["successor"] = ""
     process = start("successor", to=stand_in)

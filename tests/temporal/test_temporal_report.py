@@ -50,6 +50,7 @@ def test_cancel_stops_the_agent(cancel_contract):
 """
 
 
+@pytest.mark.slow
 def test_an_activity_that_never_heartbeats_is_found_out(
     pytester: pytest.Pytester, temporal: TemporalServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
