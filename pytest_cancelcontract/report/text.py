@@ -226,9 +226,10 @@ def _heartbeat_lines(rows: Iterable[Row]) -> list[str]:
 
 
 def _should_lines(rows: Sequence[Row]) -> list[str]:
-    of = {id(row): f" of {short_name(row)}" for row in rows} if has_several_tests(rows) else {}
+    several = has_several_tests(rows)
     return [
-        f"SHOULD {check['verdict']}: {row['scenario']}:{check['clause']}{of.get(id(row), '')}: {_first_line(check['observed'])}"
+        f"SHOULD {check['verdict']}: {row['scenario']}:{check['clause']}{f' of {short_name(row)}' if several else ''}:"
+        f" {_first_line(check['observed'])}"
         for row in rows
         for check in row.get("checks", ())
         if check["level"] == Level.SHOULD and check["verdict"] in {Verdict.BROKEN, Verdict.INCONCLUSIVE}

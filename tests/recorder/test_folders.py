@@ -21,6 +21,7 @@ import pytest
 from pytest_cancelcontract.recorder import client, folders, mounts
 from pytest_cancelcontract.recorder.client import OpenDrill, Recorder
 from tests.recorder.conftest import TERMS, header
+from tests.recorder.hidden_places import UNSHARE
 
 DEEPER_THAN_A_STACK = 1100
 
@@ -198,7 +199,7 @@ def test_depth_is_no_matter(root: Path, name: str) -> None:
 
 def in_a_namespace(mount: str, code: str, place: Path) -> str:
     """Mount in a namespace of its own and run Python there, which both get the place; returns what Python printed."""
-    namespace = ("unshare", "--mount") if os.geteuid() == 0 else ("unshare", "--map-root-user", "--mount")
+    namespace = (*UNSHARE, "--mount")
     if not shutil.which("unshare") or subprocess.run([*namespace, "sh", "-c", mount, "sh", place], capture_output=True).returncode:
         pytest.skip("no mount namespace is to be had here")
     environment = {**os.environ, "PYTHON": sys.executable, "CODE": code}
